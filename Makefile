@@ -1,0 +1,36 @@
+# Everything a newcomer needs: `make demo` and `make test`. Both set up `.venv` by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: help setup demo test lint slow benchmarks
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
+
+setup: $(INSTALLED) ## make .venv and install the package into it
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	@touch $@
+
+demo: setup ## train a standard and a robust classifier, attack both, compare
+	$(BIN)/soar demo
+
+test: lint ## lint, type-check and run the tests
+	$(BIN)/python -m pytest -n 2 -m "not slow and not network"
+
+lint: setup ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+slow: setup ## the tests that take minutes or need a network
+	$(BIN)/python -m pytest -m "slow or network"
+
+benchmarks: setup ## measure attacks and trainer beside other libraries; prints ratios
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/requirements.txt
+	$(BIN)/python benchmarks/trainer.py
+	$(BIN)/python benchmarks/attacks.py

@@ -1,0 +1,31 @@
+"""The one exception that means: the user asked for something that cannot be done."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """A mistake in what the user gave; the command line prints it as one line and exits with 2.
+
+    The text says what was got, what is allowed, and which field or flag sets it.
+    """
+
+
+def unknown(kind: str, got: str, allowed: Iterable[str], where: str) -> UserError:
+    """Say that a name does not exist, and which existing one was probably meant.
+
+    Args:
+        kind: what the name should have named, such as "objective"
+        got: the name that was given
+        allowed: the names that exist
+        where: the field or flag that set it
+
+    >>> print(unknown("objective", "tradse", ["standard", "trades"], "objective.name"))
+    unknown objective 'tradse' (objective.name); did you mean 'trades'? Allowed: standard, trades
+    """
+    names = sorted(allowed)
+    close = difflib.get_close_matches(got, names, n=1)
+    hint = f"; did you mean '{close[0]}'?" if close else "."
+    return UserError(f"unknown {kind} '{got}' ({where}){hint} Allowed: {', '.join(names)}")

@@ -1,0 +1,114 @@
+"""Turn what a recipe or a flag says into typed values, or say in one line what is wrong."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from soar.errors import UserError, unknown
+
+Wanted = TypeVar("Wanted")
+
+
+def bind(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Check keyword options against a function's annotated keyword-only parameters.
+
+    Args:
+        function: a function or class whose options are keyword-only and annotated
+        given: the options, perhaps still text as typed on a command line
+        where: the recipe section, for messages
+
+    Returns:
+        The given options, each converted to the annotated type.
+
+    Raises:
+        UserError: for an unknown option or a value of the wrong kind
+
+    >>> def pgd(*, steps: int = 20, rate: float = 0.1) -> None: ...
+    >>> bind(pgd, {"steps": "40"}, "attack")
+    {'steps': 40}
+    """
+    called = function.__init__ if inspect.isclass(function) else function
+    hints = get_type_hints(called)
+    names = [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    for name in given:
+        if name not in names:
+            raise unknown(f"option of {function.__name__}", name, names, f"{where}.{name}")
+    return {
+        name: convert(value, _decodable(hints[name]), f"{where}.{name}")
+        for name, value in given.items()
+    }
+
+
+def convert(value: Any, wanted: type[Wanted], where: str) -> Wanted:
+    """Convert a value or a table of values to a type; text is read as the type it should be.
+
+    Args:
+        value: what was given
+        wanted: the type, possibly a dataclass with constraints
+        where: the field the value came from; empty for a whole recipe
+
+    Raises:
+        UserError: what was got, what is allowed, which field or flag sets it
+
+    >>> convert("0.5", float, "training.lr")
+    0.5
+    >>> convert("many", int, "training.epochs")
+    Traceback (most recent call last):
+    soar.errors.UserError: training.epochs: got 'many', expected `int` (flag --training.epochs)
+    """
+    try:
+        return msgspec.convert(value, wanted, strict=False)
+    except msgspec.ValidationError as error:
+        raise _explain(error, value, wanted, where) from None
+
+
+def _explain(error: msgspec.ValidationError, value: Any, wanted: Any, where: str) -> UserError:
+    """Translate "Expected `int`, got `str` - at `$.epochs`" into the field, its value and its flag."""
+    text, _, path = str(error).partition(" - at `$")
+    keys = [key for key in re.split(r"[.\[\]`]+", path) if key]
+    got, kind = value, wanted
+    for key in keys:
+        got = got[int(key)] if isinstance(got, list | tuple) else got.get(key, got)
+        kind = _field_type(kind, key)
+    field = ".".join([*filter(None, [where]), *keys])
+    extra = re.search(r"unknown field `(.+?)`", text)
+    if extra:
+        name = extra.group(1)
+        full = f"{field}.{name}".lstrip(".")
+        return unknown("field", name, _field_names(kind), full)
+    allowed = text.removeprefix("Expected ").split(", got")[0]
+    if get_origin(kind) is Literal:
+        allowed = "one of " + ", ".join(str(choice) for choice in get_args(kind))
+    return UserError(f"{field}: got {got!r}, expected {allowed} (flag --{field})")
+
+
+def _field_type(kind: Any, key: str) -> Any:
+    if not hasattr(kind, "__dataclass_fields__"):
+        return kind
+    hint = get_type_hints(kind, include_extras=False).get(key, kind)
+    choices = [choice for choice in get_args(hint) if choice is not type(None)]
+    is_optional = get_origin(hint) in (Union, types.UnionType) and len(choices) == 1
+    return choices[0] if is_optional else hint
+
+
+def _field_names(kind: Any) -> list[str]:
+    return list(getattr(kind, "__dataclass_fields__", {}))
+
+
+def _decodable(hint: Any) -> Any:
+    """Drop what only Python code can pass, such as a Fraction, from a union of types."""
+    if get_origin(hint) not in (Union, types.UnionType):
+        return hint
+    kept = [choice for choice in get_args(hint) if choice is not Fraction]
+    return Union[tuple(kept)]  # noqa: UP007 - built at run time

@@ -1,0 +1,74 @@
+"""Named things with one-line descriptions: objectives, attacks, models, data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from soar.errors import unknown
+from soar.options import bind
+
+Built = TypeVar("Built")
+Builder = TypeVar("Builder", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Entry(Generic[Built]):
+    """A registered name, what builds it, and the line that `soar list` shows."""
+
+    name: str
+    build: Callable[..., Built]
+    description: str
+
+
+class Registry(Generic[Built]):
+    """Look up builders by name, with a suggestion when a name is misspelt.
+
+    Args:
+        kind: the noun for messages, such as "objective"; the recipe section carries the same name
+
+    >>> shapes: Registry[int] = Registry("shape")
+    >>> @shapes.register("square")
+    ... def square(*, side: int = 1) -> int:
+    ...     "A square of the given side."
+    ...     return side * side
+    >>> shapes.build("square", {"side": "3"})
+    9
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._entries: dict[str, Entry[Built]] = {}
+
+    def register(self, name: str) -> Callable[[Builder], Builder]:
+        """Decorate a class or function; the first line of its docstring is its description."""
+
+        def add(builder: Builder) -> Builder:
+            if name in self._entries:
+                raise ValueError(f"{self.kind} '{name}' is registered twice")
+            description = (builder.__doc__ or "").strip().split("\n")[0]
+            self._entries[name] = Entry(name, builder, description)
+            return builder
+
+        return add
+
+    def __getitem__(self, name: str) -> Entry[Built]:
+        if name not in self._entries:
+            raise unknown(self.kind, name, self._entries, f"{self.kind}.name")
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[Entry[Built]]:
+        return iter(sorted(self._entries.values(), key=lambda entry: entry.name))
+
+    def build(self, name: str, options: dict[str, Any], *arguments: Any, **fixed: Any) -> Built:
+        """Build `name` from options as a recipe or a flag gives them, checked against its signature.
+
+        Args:
+            name: the registered name
+            options: keyword arguments, perhaps still text
+            arguments: positional arguments that do not come from the user
+            fixed: keyword arguments that do not come from the user
+        """
+        builder = self[name].build
+        return builder(*arguments, **fixed, **bind(builder, options, self.kind))
