@@ -1,0 +1,161 @@
+"""How far a long computation has come: a live bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, Self, TextIO
+
+if TYPE_CHECKING:
+    import rich.progress
+
+Mode = Literal["auto", "live", "plain", "quiet"]
+Value = float | str
+
+
+class Progress:
+    """Count what is done and show it, with the speed, the time left and any named figures.
+
+    Progress goes to standard error, so that results on standard output can be piped away.
+
+    Args:
+        total: how many units there are to do
+        label: what is being done, such as "training"
+        mode: "live" draws a bar, "plain" writes a line now and then, "quiet" writes nothing;
+            "auto" is live on a terminal and plain elsewhere
+        done: units finished earlier, for a resumed computation; they do not count for the speed
+        unit: what is counted
+        interval: the least number of seconds between two plain lines
+        stream: where to write; standard error when None
+        clock: seconds, from any origin
+
+    >>> times = iter([0.0, 2.0, 4.0])
+    >>> bar = Progress(400, "training", "plain", stream=sys.stdout, clock=lambda: next(times))
+    >>> with bar:
+    ...     bar.advance(100, loss=0.6931, robust="41.0 %")
+    training  100/400 images  25 %  50 images/s  0:00:06 left  loss 0.6931  robust 41.0 %
+    training  100/400 images  25 %  25 images/s  0:00:04 taken  loss 0.6931  robust 41.0 %
+    """
+
+    def __init__(
+        self,
+        total: int,
+        label: str,
+        mode: Mode = "auto",
+        *,
+        done: int = 0,
+        unit: str = "images",
+        interval: float = 10.0,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.total = total
+        self.label = label
+        self.done = done
+        self._already_done = done
+        self._unit = unit
+        self._interval = interval
+        self._stream = sys.stderr if stream is None else stream
+        self._mode = _resolve(mode, self._stream)
+        self._clock = clock
+        self._fields: dict[str, Value] = {}
+        self._live: rich.progress.Progress | None = None
+
+    def __enter__(self) -> Self:
+        self._started = self._clock()
+        self._last_line: float | None = None
+        if self._mode == "live":
+            self._live = _live_bar(self._stream)
+            self._task = self._live.add_task(
+                self.label, total=self.total, completed=self.done, status=""
+            )
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        elif self._mode == "plain":
+            self._write(self._line(self._clock(), at_end=True))
+
+    def advance(self, n: int = 1, **fields: Value) -> None:
+        """Count `n` more units and show the newest figures; earlier ones stay until replaced.
+
+        Args:
+            n: how many units were finished; 0 only shows the figures
+            fields: figures by name; numbers are shortened to four digits, text is shown as it is
+        """
+        self.done += n
+        self._fields |= fields
+        if self._mode == "quiet":
+            return
+        now = self._clock()
+        if self._live is not None:
+            status = self._status(now, at_end=False)
+            self._live.update(self._task, completed=self.done, total=self.total, status=status)
+        elif self._last_line is None or now - self._last_line >= self._interval:
+            self._last_line = now
+            self._write(self._line(now, at_end=False))
+
+    def note(self, text: str) -> None:
+        """Say something that should stay on the screen, above a live bar."""
+        if self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False)
+        elif self._mode != "quiet":
+            self._write(text)
+
+    def _line(self, now: float, *, at_end: bool) -> str:
+        share = f"{100 * self.done // self.total} %" if self.total else "100 %"
+        count = f"{self.done}/{self.total} {self._unit}"
+        return "  ".join([self.label, count, share, self._status(now, at_end=at_end)])
+
+    def _status(self, now: float, *, at_end: bool) -> str:
+        elapsed = now - self._started
+        speed = (self.done - self._already_done) / elapsed if elapsed > 0 else 0.0
+        parts = [f"{speed:.4g} {self._unit}/s"] if speed else []
+        if at_end:
+            parts.append(f"{_clock_time(elapsed)} taken")
+        elif speed:
+            parts.append(f"{_clock_time(max(self.total - self.done, 0) / speed)} left")
+        parts += [
+            f"{name.replace('_', ' ')} {_short(value)}" for name, value in self._fields.items()
+        ]
+        return "  ".join(parts)
+
+    def _write(self, line: str) -> None:
+        print(line, file=self._stream, flush=True)
+
+
+def _resolve(mode: Mode, stream: TextIO) -> Mode:
+    if mode != "auto":
+        return mode
+    return "live" if stream.isatty() else "plain"
+
+
+def _live_bar(stream: TextIO) -> rich.progress.Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[status]}", markup=False),
+        console=Console(file=stream),
+    )
+
+
+def _short(value: Value) -> str:
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+def _clock_time(seconds: float) -> str:
+    """Write a duration as hours, minutes and seconds.
+
+    >>> _clock_time(3725.4)
+    '1:02:05'
+    """
+    minutes, second = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{second:02}"

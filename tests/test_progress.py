@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from soar.progress import Mode, Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def clock(*seconds: float) -> Callable[[], float]:
+    times = iter(seconds)
+    return lambda: next(times)
+
+
+def test_plain_lines_are_throttled_and_the_last_state_is_always_written() -> None:
+    stream = io.StringIO()
+    ticks = clock(0, 1, 5, 10.9, 11, 12, 13)
+    with Progress(500, "training", "plain", stream=stream, interval=10, clock=ticks) as bar:
+        for loss in (5.0, 4.0, 3.0, 2.0, 1.0):
+            bar.advance(100, loss=loss)
+    assert stream.getvalue().splitlines() == [
+        "training  100/500 images  20 %  100 images/s  0:00:04 left  loss 5",
+        "training  400/500 images  80 %  36.36 images/s  0:00:03 left  loss 2",
+        "training  500/500 images  100 %  38.46 images/s  0:00:13 taken  loss 1",
+    ]
+
+
+def test_units_done_before_a_resume_do_not_count_for_the_speed() -> None:
+    stream = io.StringIO()
+    bar = Progress(100, "attack", "plain", done=80, stream=stream, clock=clock(0, 2, 2))
+    with bar:
+        bar.advance(10)
+    first = stream.getvalue().splitlines()[0]
+    assert first == "attack  90/100 images  90 %  5 images/s  0:00:02 left"
+
+
+def test_fields_stay_until_replaced_and_underscores_become_spaces() -> None:
+    stream = io.StringIO()
+    with Progress(2, "attack", "plain", stream=stream, interval=0) as bar:
+        bar.advance(1, robust_accuracy=0.51234)
+        bar.advance(1, clean="81.0 %")
+    assert stream.getvalue().splitlines()[-1].endswith("robust accuracy 0.5123  clean 81.0 %")
+
+
+def test_quiet_writes_nothing() -> None:
+    stream = Terminal()
+    with Progress(1, "training", "quiet", stream=stream) as bar:
+        bar.advance(1, loss=1.0)
+        bar.note("anything")
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize("mode", ["auto", "live"])
+def test_a_terminal_gets_a_live_bar_with_the_newest_figures(mode: Mode) -> None:
+    stream = Terminal()
+    with Progress(10, "training", mode, stream=stream) as bar:
+        bar.advance(10, loss=0.25)
+        bar.note("epoch 1: clean 80 % [robust 40 %]")
+    text = stream.getvalue()
+    assert "\x1b[" in text
+    assert "100%" in text
+    assert "loss 0.25" in text
+    assert "epoch 1: clean 80 % [robust 40 %]" in text
+
+
+def test_auto_is_plain_without_a_terminal() -> None:
+    stream = io.StringIO()
+    with Progress(1, "training", stream=stream) as bar:
+        bar.advance(1)
+        bar.note("saved")
+    assert "\x1b" not in stream.getvalue()
+    assert "saved" in stream.getvalue().splitlines()
+
+
+def test_nothing_to_do_is_complete() -> None:
+    stream = io.StringIO()
+    with Progress(0, "attack", "plain", stream=stream):
+        pass
+    assert stream.getvalue().startswith("attack  0/0 images  100 %")
+
+
+def test_an_exception_inside_still_closes_the_bar() -> None:
+    stream = Terminal()
+
+    def fail() -> None:
+        with Progress(2, "training", "live", stream=stream):
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        fail()
+    hidden, shown = stream.getvalue().rfind("\x1b[?25l"), stream.getvalue().rfind("\x1b[?25h")
+    assert shown > hidden, "the cursor is visible again"
+
+
+def test_rich_is_imported_only_for_a_live_bar() -> None:
+    code = (
+        "import sys; from soar.progress import Progress\n"
+        "with Progress(1, 'x', 'plain') as bar: bar.advance(1)\n"
+        "assert 'rich' not in sys.modules and 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
