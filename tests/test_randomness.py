@@ -21,9 +21,7 @@ def test_words_are_those_of_splitmix64() -> None:
 
 
 @given(st.integers(0, 2**40), st.integers(0, 2**40), st.lists(st.integers(0, 10**9), min_size=1))
-def test_an_example_gets_the_same_numbers_in_any_batch(
-    seed: int, step: int, examples: list[int]
-) -> None:
+def test_an_example_gets_the_same_numbers_in_any_batch(seed: int, step: int, examples: list[int]) -> None:
     together = randomness.key(seed, torch.tensor(examples), "a", step)
     alone = torch.cat([randomness.key(seed, example, "a", step) for example in examples])
     assert torch.equal(together, alone)
@@ -63,7 +61,7 @@ def test_global_generator_is_untouched() -> None:
 
 def test_uniform_is_uniform() -> None:
     numbers = randomness.uniform(MANY, (500,), torch.float64)
-    assert 0 <= numbers.min() and numbers.max() < 1
+    assert numbers.min() >= 0 and numbers.max() < 1
     assert stats.kstest(numbers.flatten().numpy(), "uniform").pvalue > 1e-3
 
 
@@ -77,9 +75,7 @@ def test_normal_is_normal_also_in_its_tails() -> None:
 def test_neighbouring_numbers_steps_and_examples_are_uncorrelated() -> None:
     count = 200_000
     one = randomness.normal(MANY, (500,), torch.float64)
-    other = randomness.normal(
-        randomness.key(7, torch.arange(400), "test", 1), (500,), torch.float64
-    )
+    other = randomness.normal(randomness.key(7, torch.arange(400), "test", 1), (500,), torch.float64)
     pairs = [(one[:, 1:], one[:, :-1]), (one[1:], one[:-1]), (one, other)]
     for left, right in pairs:
         correlation = numpy.corrcoef(left.flatten().numpy(), right.flatten().numpy())[0, 1]

@@ -44,10 +44,7 @@ def bind(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> 
     for name in given:
         if name not in names:
             raise unknown(f"option of {function.__name__}", name, names, f"{where}.{name}")
-    return {
-        name: convert(value, _decodable(hints[name]), f"{where}.{name}")
-        for name, value in given.items()
-    }
+    return {name: convert(value, _decodable(hints[name]), f"{where}.{name}") for name, value in given.items()}
 
 
 def convert(value: Any, wanted: type[Wanted], where: str) -> Wanted:

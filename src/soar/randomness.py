@@ -45,9 +45,7 @@ def key(seed: int, index: Tensor | int, stream: str, step: Tensor | int = 0) -> 
     return _mix(by_example ^ _mix(steps + _signed(_GOLDEN)))
 
 
-def uniform(
-    keys: Tensor, shape: tuple[int, ...] = (), dtype: torch.dtype = torch.float32
-) -> Tensor:
+def uniform(keys: Tensor, shape: tuple[int, ...] = (), dtype: torch.dtype = torch.float32) -> Tensor:
     """Draw from the uniform distribution on [0, 1), with 24 random bits a number.
 
     Args:

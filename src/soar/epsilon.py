@@ -1,0 +1,52 @@
+"""Perturbation sizes written as people write them, and kept exactly."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from soar.errors import UserError
+
+Ratio = str | float | Fraction
+
+
+def parse(size: Ratio, field: str = "eps") -> Fraction:
+    """Read "8/255", "0.031", 0.031 or a Fraction as an exact ratio.
+
+    A float means the decimal number that Python prints for it, so 0.1 is one tenth.
+
+    Args:
+        size: what was given
+        field: the field or flag it came from, for the message
+
+    Raises:
+        UserError: if it is not a finite positive number
+
+    >>> parse("8/255")
+    Fraction(8, 255)
+    >>> parse(0.1)
+    Fraction(1, 10)
+    """
+    try:
+        ratio = size if isinstance(size, Fraction) else Fraction(str(size).replace(" ", ""))
+    except (ValueError, ZeroDivisionError):
+        raise UserError(
+            f"{field}: got {size!r}, expected a positive number such as 8/255 or 0.1 (flag --{field})"
+        ) from None
+    if ratio <= 0:
+        raise UserError(f"{field}: got {size}, expected a number above 0 (flag --{field})")
+    return ratio
+
+
+def show(ratio: Fraction) -> str:
+    """Write a ratio so that reading it back gives the same ratio: 0.1, 8/255, 1/3.
+
+    >>> [show(Fraction(1, 10)), show(Fraction(5, 255)), show(Fraction(1, 3))]
+    ['0.1', '5/255', '1/3']
+    """
+    decimal = f"{float(ratio):.12g}"
+    if Fraction(decimal) == ratio:
+        return decimal
+    # Pixels come in steps of 1/255, and people say 5/255 rather than 1/51.
+    if ratio.denominator > 3 and 255 % ratio.denominator == 0:
+        return f"{(ratio * 255).numerator}/255"
+    return f"{ratio.numerator}/{ratio.denominator}"

@@ -1,0 +1,237 @@
+"""What the adversary may do: a ball around each image, and nothing outside the pixel range.
+
+All functions take batches: the first dimension counts examples, the rest are the image.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from soar import epsilon, randomness
+from soar.errors import UserError, unknown
+
+# The projection onto ball and box together solves for one number by rounds that only ever grow a set of
+# clipped pixels. Real images settle in fewer than ten rounds; the last rescaling keeps any other inside.
+_ROUNDS = 20
+
+
+@dataclass(frozen=True)
+class Threat(ABC):
+    """The set of points an adversary may choose around an image; use `Linf` or `L2`.
+
+    Args:
+        eps: the radius, such as "8/255", 0.1 or a Fraction; kept exactly
+
+    Raises:
+        UserError: if eps is not above 0
+    """
+
+    eps: Fraction
+    norm_name: ClassVar[str]
+
+    def __init__(self, eps: epsilon.Ratio) -> None:
+        object.__setattr__(self, "eps", epsilon.parse(eps, "threat.eps"))
+
+    def __str__(self) -> str:
+        return f"{self.norm_name} {epsilon.show(self.eps)}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({epsilon.show(self.eps)!r})"
+
+    @property
+    def radius(self) -> float:
+        """The radius as a float."""
+        return float(self.eps)
+
+    def scaled(self, factor: epsilon.Ratio) -> Self:
+        """Give the same kind of threat with `factor` times the radius.
+
+        >>> Linf("8/255").scaled("1/2")
+        Linf('4/255')
+        """
+        return replace(self, eps=self.eps * epsilon.parse(factor, "factor"))
+
+    def contains(self, points: Tensor, x: Tensor) -> Tensor:
+        """Tell for each example whether the point is inside the ball and the pixel range.
+
+        Rounding of the last digits is forgiven, a point that is not a number is not.
+        """
+        slack = 8 * torch.finfo(points.dtype).eps
+        flat = points.flatten(1)
+        inside_pixels = ((flat >= -slack) & (flat <= 1 + slack)).all(dim=1)
+        return inside_pixels & (self.norm(points - x) <= self.radius * (1 + slack) + slack)
+
+    @abstractmethod
+    def norm(self, delta: Tensor) -> Tensor:
+        """Measure each example's perturbation."""
+
+    @abstractmethod
+    def dual_norm(self, gradient: Tensor) -> Tensor:
+        """Give max <gradient, delta> over the unit ball, for each example."""
+
+    @abstractmethod
+    def ascent(self, gradient: Tensor) -> Tensor:
+        """Give the direction of length 1 in which a linear function with this gradient grows most."""
+
+    @abstractmethod
+    def project(self, points: Tensor, x: Tensor) -> Tensor:
+        """Give the nearest points, in the Euclidean sense, inside the ball around x and in [0, 1]."""
+
+    @abstractmethod
+    def random_start(self, x: Tensor, keys: Tensor) -> Tensor:
+        """Draw a point uniformly from the ball around x, then clip it to the pixel range.
+
+        Args:
+            x: images
+            keys: one key an example, from `soar.randomness.key`
+        """
+
+    @abstractmethod
+    def enclosing_l2_radius(self, dimension: int) -> float:
+        """Give the radius of the smallest l2 ball that holds this ball in so many dimensions."""
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class Linf(Threat):
+    """Every pixel may move by at most eps.
+
+    >>> Linf("8/255").radius == 8 / 255
+    True
+    >>> print(Linf(0.1), round(Linf("8/255").enclosing_l2_radius(3072), 4))
+    linf 0.1 1.7388
+    """
+
+    norm_name: ClassVar[str] = "linf"
+
+    def __init__(self, eps: epsilon.Ratio) -> None:
+        super().__init__(eps)
+        if self.eps > 1:
+            raise UserError(
+                f"threat.eps: got {eps} for linf, expected at most 1, because pixels are in [0, 1];"
+                f" 8 of 255 grey levels are written 8/255 (flag --threat.eps)"
+            )
+
+    def norm(self, delta: Tensor) -> Tensor:
+        """Measure the largest change of a pixel."""
+        return delta.flatten(1).abs().amax(dim=1)
+
+    def dual_norm(self, gradient: Tensor) -> Tensor:
+        """Give the l1 norm."""
+        return gradient.flatten(1).abs().sum(dim=1)
+
+    def ascent(self, gradient: Tensor) -> Tensor:
+        """Give the sign of every entry."""
+        return gradient.sign()
+
+    def project(self, points: Tensor, x: Tensor) -> Tensor:
+        """Clip every pixel to eps around x and to [0, 1]."""
+        low = (x - self.radius).clamp_(min=0)
+        high = (x + self.radius).clamp_(max=1)
+        return torch.minimum(torch.maximum(points, low), high)
+
+    def random_start(self, x: Tensor, keys: Tensor) -> Tensor:
+        """Move every pixel by a uniform number from [-eps, eps)."""
+        noise = randomness.uniform(keys, tuple(x.shape[1:]), x.dtype)
+        return self.project(x + self.radius * (2 * noise - 1), x)
+
+    def enclosing_l2_radius(self, dimension: int) -> float:
+        """Give sqrt(d) eps, the distance to a corner of the cube."""
+        return math.sqrt(dimension) * self.radius
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class L2(Threat):
+    """The image may move by at most eps in Euclidean length.
+
+    >>> L2(0.5)
+    L2('0.5')
+    """
+
+    norm_name: ClassVar[str] = "l2"
+
+    def norm(self, delta: Tensor) -> Tensor:
+        """Measure the Euclidean length."""
+        return torch.linalg.vector_norm(delta.flatten(1), dim=1)
+
+    def dual_norm(self, gradient: Tensor) -> Tensor:
+        """Give the Euclidean length, which is its own dual."""
+        return self.norm(gradient)
+
+    def ascent(self, gradient: Tensor) -> Tensor:
+        """Give the gradient at unit length; a zero gradient stays zero."""
+        # Dividing by the largest entry first keeps the squares of tiny gradients from vanishing.
+        largest = _per_example(gradient.flatten(1).abs().amax(dim=1), gradient)
+        tiny = torch.finfo(gradient.dtype).tiny
+        scaled = gradient / largest.clamp(min=tiny)
+        direction: Tensor = scaled / _per_example(self.norm(scaled), gradient).clamp(min=tiny)
+        return direction
+
+    def project(self, points: Tensor, x: Tensor) -> Tensor:
+        r"""Give the nearest point of ball and box together.
+
+        The answer is clip(x + s (points - x)) with the largest s <= 1 for which it lies in the ball.
+        Writing r_i for the room that pixel i has in its direction, s solves
+        \sum_i min(s |d_i|, r_i)^2 = eps^2.
+        """
+        d = points - x
+        room = torch.where(d > 0, 1 - x, x).clamp_(min=0).flatten(1)
+        size = d.flatten(1).abs()
+        scale = _largest_scale(size, room, self.radius)
+        delta = (_per_example(scale, d) * d).flatten(1)
+        delta = torch.minimum(delta.abs(), room) * delta.sign()
+        excess = torch.linalg.vector_norm(delta, dim=1) / self.radius
+        delta = delta / excess.clamp(min=1)[:, None]
+        projected: Tensor = (x + delta.reshape(d.shape)).clamp_(0, 1)
+        return projected
+
+    def random_start(self, x: Tensor, keys: Tensor) -> Tensor:
+        """Move in a uniform direction by a length that makes the point uniform in the ball."""
+        dimension = math.prod(x.shape[1:])
+        draws = randomness.normal(keys, (dimension + 2,), x.dtype)
+        # A sphere in d + 2 dimensions, seen in the first d of them, is a uniform ball (Archimedes).
+        inside = draws[:, :dimension] / torch.linalg.vector_norm(draws, dim=1, keepdim=True)
+        return self.project(x + self.radius * inside.reshape(x.shape), x)
+
+    def enclosing_l2_radius(self, dimension: int) -> float:  # noqa: ARG002 - same for every dimension
+        """Give eps itself."""
+        return self.radius
+
+
+def threat(norm: str, eps: epsilon.Ratio) -> Threat:
+    """Build a threat from the name of its norm.
+
+    >>> threat("linf", "8/255")
+    Linf('8/255')
+    """
+    kinds: dict[str, type[Threat]] = {"linf": Linf, "l2": L2}
+    if norm not in kinds:
+        raise unknown("norm", norm, kinds, "threat.norm")
+    return kinds[norm](eps)
+
+
+def _per_example(values: Tensor, like: Tensor) -> Tensor:
+    """Shape one number an example so that it multiplies whole images."""
+    return values.reshape(-1, *[1] * (like.dim() - 1))
+
+
+def _largest_scale(size: Tensor, room: Tensor, radius: float) -> Tensor:
+    """Solve sum_i min(s size_i, room_i)^2 = radius^2 for s <= 1, from below, one s an example."""
+    tiny = torch.finfo(size.dtype).tiny
+    scale: Tensor = (radius / torch.linalg.vector_norm(size, dim=1).clamp(min=tiny)).clamp(max=1)
+    for _ in range(_ROUNDS):
+        clipped = scale[:, None] * size >= room
+        spent = torch.where(clipped, room, 0).square().sum(dim=1)
+        free = torch.where(clipped, 0, size).square().sum(dim=1)
+        left = (radius * radius - spent).clamp(min=0)
+        better = torch.where(free > 0, (left / free.clamp(min=tiny)).sqrt(), 1).clamp(max=1)
+        if not bool((better > scale).any()):
+            break
+        scale = torch.maximum(scale, better)
+    return scale

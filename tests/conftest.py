@@ -1,0 +1,10 @@
+"""Settings for all tests: no deadlines on a busy machine, one thread each because tests run side by side."""
+
+from __future__ import annotations
+
+import hypothesis
+import torch
+
+hypothesis.settings.register_profile("soar", deadline=None, derandomize=True, max_examples=50)
+hypothesis.settings.load_profile("soar")
+torch.set_num_threads(1)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from soar import epsilon
+from soar.errors import UserError
+
+
+@given(st.fractions(min_value=Fraction(1, 10**6), max_value=100))
+def test_what_is_shown_reads_back_exactly(ratio: Fraction) -> None:
+    assert epsilon.parse(epsilon.show(ratio)) == ratio
+
+
+@given(st.integers(1, 255))
+def test_grey_levels_are_kept(level: int) -> None:
+    assert epsilon.parse(f"{level}/255") == Fraction(level, 255)
+
+
+@pytest.mark.parametrize(
+    "size, shown",
+    [
+        ("8/255", "8/255"),
+        ("5/255", "5/255"),
+        (" 8 / 255 ", "8/255"),
+        (0.031, "0.031"),
+        (1.74, "1.74"),
+    ],
+)
+def test_sizes_print_as_people_write_them(size: epsilon.Ratio, shown: str) -> None:
+    assert epsilon.show(epsilon.parse(size)) == shown
+
+
+@pytest.mark.parametrize("size", ["eight", "", "8/0", "nan", "inf", float("nan"), "8//255"])
+def test_nonsense_is_refused_by_name(size: epsilon.Ratio) -> None:
+    with pytest.raises(UserError, match=r"attack.step_size: got .*, expected a positive number"):
+        epsilon.parse(size, "attack.step_size")
+
+
+@pytest.mark.parametrize("size", [0, -1, "-8/255", 0.0])
+def test_sizes_must_be_above_zero(size: epsilon.Ratio) -> None:
+    with pytest.raises(UserError, match=r"eps: got .*, expected a number above 0 \(flag --eps\)"):
+        epsilon.parse(size)

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError
+from fractions import Fraction
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+from torch import Tensor
+
+from soar import randomness
+from soar.errors import UserError
+from soar.threat import L2, Linf, Threat, threat
+
+SHAPE = (2, 3, 4)
+DIMENSION = math.prod(SHAPE)
+
+threats = st.one_of(
+    st.floats(0.01, 1).map(Linf), st.floats(0.05, 4).map(L2), st.just(Linf("8/255")), st.just(L2(1))
+)
+
+
+def images(seed: int, count: int = 5) -> Tensor:
+    """Real-valued images of which some pixels lie exactly on the border of the range."""
+    noise = randomness.uniform(randomness.key(seed, torch.arange(count), "x"), SHAPE, torch.float64)
+    return (2 * noise - 0.5).clamp(0, 1)
+
+
+def anywhere(seed: int, count: int = 5) -> Tensor:
+    keys = randomness.key(seed, torch.arange(count), "points")
+    return 2 * randomness.normal(keys, SHAPE, torch.float64)
+
+
+@given(threats, st.integers(0, 1000))
+def test_projection_is_inside_and_keeps_inside_points(kind: Threat, seed: int) -> None:
+    x = images(seed)
+    projected = kind.project(anywhere(seed), x)
+    assert kind.contains(projected, x).all()
+    assert projected.min() >= 0 and projected.max() <= 1
+    torch.testing.assert_close(kind.project(projected, x), projected, rtol=0, atol=1e-12)
+    inside = kind.random_start(x, randomness.key(seed, torch.arange(5), "start"))
+    torch.testing.assert_close(kind.project(inside, x), inside, rtol=0, atol=1e-12)
+
+
+@given(threats, st.integers(0, 1000))
+def test_projection_is_the_nearest_point(kind: Threat, seed: int) -> None:
+    # A projection p of a onto a convex set is the only point with <a - p, q - p> <= 0 for all q in it.
+    x, a = images(seed), anywhere(seed)
+    p = kind.project(a, x)
+    for trial in range(20):
+        q = kind.random_start(x, randomness.key(seed, torch.arange(5), "q", trial))
+        corner = kind.project(anywhere(seed + trial + 1), x)
+        for other in (q, corner):
+            assert ((a - p) * (other - p)).flatten(1).sum(dim=1).max() <= 1e-8
+
+
+def test_l2_projection_equals_a_general_solver() -> None:
+    x, a = images(3, 1), anywhere(3, 1)
+    kind = L2(0.7)
+    found = optimize.minimize(
+        lambda z: ((z - a.flatten().numpy()) ** 2).sum(),
+        x.flatten().numpy(),
+        bounds=[(0, 1)] * DIMENSION,
+        constraints={
+            "type": "ineq",
+            "fun": lambda z: 0.7**2 - ((z - x.flatten().numpy()) ** 2).sum(),
+        },
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )
+    expected = torch.from_numpy(found.x).reshape(x.shape)
+    torch.testing.assert_close(kind.project(a, x), expected, rtol=0, atol=1e-5)
+
+
+def test_projection_of_one_example_ignores_the_others() -> None:
+    x, a = images(1, 7), anywhere(1, 7)
+    for kind in (Linf(0.1), L2(0.8)):
+        alone = torch.cat([kind.project(a[i : i + 1], x[i : i + 1]) for i in range(7)])
+        assert torch.equal(kind.project(a, x), alone)
+
+
+@given(threats, st.integers(0, 1000))
+def test_ascent_attains_the_dual_norm(kind: Threat, seed: int) -> None:
+    gradient = anywhere(seed)
+    direction = kind.ascent(gradient)
+    torch.testing.assert_close(kind.norm(direction), torch.ones(5, dtype=torch.float64))
+    inner = (gradient * direction).flatten(1).sum(dim=1)
+    torch.testing.assert_close(inner, kind.dual_norm(gradient))
+
+
+def test_ascent_of_zero_and_of_tiny_gradients() -> None:
+    zero = torch.zeros(1, *SHAPE)
+    assert torch.equal(L2(1).ascent(zero), zero)
+    tiny = torch.full((1, *SHAPE), 1e-30)
+    torch.testing.assert_close(L2(1).norm(L2(1).ascent(tiny)), torch.ones(1))
+
+
+def test_random_start_fills_the_ball() -> None:
+    x = torch.full((4000, 1, 1, 2), 0.5, dtype=torch.float64)
+    keys = randomness.key(0, torch.arange(4000), "start")
+    box = Linf(0.1).random_start(x, keys) - x
+    assert box.abs().max() <= 0.1
+    torch.testing.assert_close(box.var(), torch.tensor(0.01 / 3, dtype=torch.float64), rtol=0.1, atol=0)
+    lengths = L2(0.1).norm(L2(0.1).random_start(x, keys) - x)
+    # Uniform in a disc: a quarter of the points lie within half of the radius.
+    assert abs((lengths < 0.05).double().mean().item() - 0.25) < 0.03
+
+
+def test_enclosing_radius() -> None:
+    assert Linf("8/255").enclosing_l2_radius(3072) == pytest.approx(1.7388, abs=1e-4)
+    assert L2("1/2").enclosing_l2_radius(3072) == 0.5
+    corner = torch.full((1, *SHAPE), 0.1)
+    assert L2(1).norm(corner).item() == pytest.approx(Linf(0.1).enclosing_l2_radius(DIMENSION))
+
+
+def test_scaling_keeps_the_ratio_exact() -> None:
+    assert Linf("8/255").scaled("1/2") == Linf("4/255")
+    assert L2(1).scaled(Fraction(1, 3)).eps == Fraction(1, 3)
+
+
+def test_a_threat_is_a_frozen_value() -> None:
+    same_radius: list[Threat] = [Linf("8/255"), Linf(Fraction(8, 255)), L2("8/255")]
+    assert same_radius[0] == same_radius[1] != same_radius[2]
+    assert len({Linf("8/255"), Linf("16/510")}) == 1
+    with pytest.raises(FrozenInstanceError):
+        Linf(0.1).eps = Fraction(1)  # type: ignore[misc]
+    assert str(Linf("8/255")) == "linf 8/255" and repr(L2(1.74)) == "L2('1.74')"
+
+
+def test_points_that_are_not_numbers_are_outside() -> None:
+    x = images(0, 2)
+    points = x.clone()
+    points[1, 0, 0, 0] = float("nan")
+    assert Linf(0.1).contains(points, x).tolist() == [True, False]
+    assert L2(0.1).contains(points, x).tolist() == [True, False]
+    assert not Linf(0.1).contains(x + 0.2, x).any()
+
+
+@pytest.mark.parametrize("eps", [0, -0.1, "-8/255", "no"])
+@pytest.mark.parametrize("kind", [Linf, L2])
+def test_senseless_radii_are_refused(kind: type[Threat], eps: float | str) -> None:
+    with pytest.raises(UserError, match=r"threat\.eps: got"):
+        kind(eps)
+
+
+def test_an_linf_radius_in_grey_levels_is_refused() -> None:
+    with pytest.raises(UserError, match=r"got 8 for linf, expected at most 1.*8/255"):
+        Linf(8)
+    assert L2(8).radius == 8
+
+
+def test_norms_by_name() -> None:
+    assert threat("l2", "0.5") == L2(0.5)
+    with pytest.raises(UserError, match=r"unknown norm 'linff' \(threat.norm\); did you mean 'linf'"):
+        threat("linff", 1)
