@@ -158,7 +158,8 @@ class L2(Threat):
 
     def norm(self, delta: Tensor) -> Tensor:
         """Measure the Euclidean length."""
-        return torch.linalg.vector_norm(delta.flatten(1), dim=1)
+        length: Tensor = torch.linalg.vector_norm(delta.flatten(1), dim=1)
+        return length
 
     def dual_norm(self, gradient: Tensor) -> Tensor:
         """Give the Euclidean length, which is its own dual."""
