@@ -1,0 +1,65 @@
+"""Learning rate and size of the threat as functions of the number of updates made."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from soar.training.settings import TrainingSettings
+
+_ONE_CYCLE_RISE = 0.3
+
+
+def lr_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> float:
+    r"""Give the factor on the learning rate for one update.
+
+    With \( w \) updates of warm-up and \( t = (step - w) / (total - w) \):
+
+        warm-up    (step + 1) / w
+        constant   1
+        step       decay ** (number of milestones passed)
+        cosine     (1 + cos(pi t)) / 2
+        one-cycle  1 - t
+
+    No update is made at rate 0.
+
+    Args:
+        settings: the schedule and its numbers
+        step: updates made before this one
+        steps_per_epoch: updates an epoch
+
+    >>> cosine = TrainingSettings(epochs=2, batch_size=1, lr=1, schedule="cosine")
+    >>> [round(lr_factor(cosine, step, 2), 3) for step in range(4)]
+    [1.0, 0.854, 0.5, 0.146]
+    """
+    total = settings.epochs * steps_per_epoch
+    warmup = round(settings.warmup_epochs * steps_per_epoch)
+    if settings.schedule == "one-cycle" and not warmup:
+        warmup = round(_ONE_CYCLE_RISE * total)
+    if step < warmup:
+        return (step + 1) / warmup
+    if settings.schedule == "step":
+        passed = sum(step >= milestone * steps_per_epoch for milestone in settings.milestones)
+        return settings.decay**passed
+    share = (step - warmup) / max(total - warmup, 1)
+    if settings.schedule == "cosine":
+        return (1 + math.cos(math.pi * share)) / 2
+    return 1 - share if settings.schedule == "one-cycle" else 1.0
+
+
+def eps_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> Fraction:
+    """Give the share of the threat for one update: it grows linearly and is never 0.
+
+    A ball of radius 0 would make random starts and dual norms degenerate.
+
+    Args:
+        settings: how long the threat grows
+        step: updates made before this one
+        steps_per_epoch: updates an epoch
+
+    >>> settings = TrainingSettings(epochs=9, batch_size=1, lr=1, eps_warmup_epochs=0.5)
+    >>> [str(eps_factor(settings, step, 6)) for step in range(4)]
+    ['1/3', '2/3', '1', '1']
+    """
+    warmup = round(settings.eps_warmup_epochs * steps_per_epoch)
+    return Fraction(step + 1, warmup) if step < warmup else Fraction(1)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from soar.errors import UserError
+from soar.options import convert
+from soar.training.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
+
+
+def test_a_recipe_section_becomes_settings() -> None:
+    table = {"epochs": 3, "batch_size": "64", "lr": 0.1, "schedule": "step", "milestones": [1, 2.5]}
+    settings = convert(table, TrainingSettings, "training")
+    assert settings.batch_size == 64
+    assert settings.milestones == (1.0, 2.5)
+    assert settings.momentum == 0.9
+    assert convert({}, ValidationSettings, "validation").select == "robust"
+    assert convert({}, GuardSettings, "guards").overfitting == "stop"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epochs": 0}, r"training.epochs: got 0, expected `int` >= 1 \(flag --training.epochs\)"),
+        ({"lr": -1.0}, r"training.lr: got -1.0, expected `float` > 0.0"),
+        ({"momentum": 1.0}, r"training.momentum: got 1.0, expected `float` < 1.0"),
+        ({"schedule": "cosin"}, "training.schedule: got 'cosin', expected one of constant, step"),
+        ({"schedule": "step"}, "training.milestones is empty; give the epochs"),
+        ({"milestones": (1.0,)}, "only the schedule 'step' uses them"),
+        ({"momentum": 0.0, "nesterov": True}, "training.nesterov needs training.momentum above 0"),
+        ({"ema_decay": 1.5}, r"training.ema_decay: got 1.5"),
+    ],
+)
+def test_settings_made_in_python_have_the_same_limits(changes: Any, message: str) -> None:
+    settings = TrainingSettings(**({"epochs": 1, "batch_size": 8, "lr": 0.1} | changes))
+    with pytest.raises(UserError, match=message):
+        checked(settings, "training")
+
+
+def test_good_settings_come_back_unchanged() -> None:
+    settings = TrainingSettings(
+        epochs=2, batch_size=8, lr=0.1, schedule="step", milestones=(1.0, 1.5), ema_decay=0.9
+    )
+    assert checked(settings, "training") == settings
+
+
+def test_settings_need_no_torch() -> None:
+    code = "import sys, soar.training.settings, soar.training.schedules; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_package_offers_the_trainer_and_nothing_else() -> None:
+    import soar.training
+
+    assert soar.training.Trainer.__name__ == "Trainer"
+    with pytest.raises(AttributeError, match="no attribute 'Trainr'"):
+        soar.training.Trainr  # noqa: B018
