@@ -1,0 +1,135 @@
+"""Several processes as one: what `torchrun` says, and the few collectives that are needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from soar.errors import UserError
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes that work together, and which of them this one is.
+
+    Args:
+        rank: this process, from 0
+        size: how many there are
+        local_rank: this process among those on the same machine
+    """
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the one process that writes files and talks to the user."""
+        return self.rank == 0
+
+    def device(self, name: str) -> torch.device:
+        """Give this process its own GPU when the device is "cuda" without a number."""
+        device = torch.device(name)
+        if device.type == "cuda" and device.index is None:
+            return torch.device("cuda", self.local_rank)
+        return device
+
+    def shard(self, n: int) -> slice:
+        """Give this process its contiguous part of n examples; parts differ by one at most.
+
+        >>> [World(rank, 3).shard(8) for rank in range(3)]
+        [slice(0, 3, None), slice(3, 6, None), slice(6, 8, None)]
+        """
+        share, rest = divmod(n, self.size)
+        begin = self.rank * share + min(self.rank, rest)
+        return slice(begin, begin + share + (self.rank < rest))
+
+    def gather(self, value: Any) -> list[Any]:
+        """Collect a picklable value from every process, in the order of ranks, on every process."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value)
+        return values
+
+    def gather_tensor(self, part: Tensor) -> Tensor:
+        """Concatenate tensors that may differ in length, in the order of ranks, on every process."""
+        if self.size == 1:
+            return part
+        parts: list[Tensor] = self.gather(part.cpu())
+        return torch.cat(parts).to(part.device)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Average over the processes, in place."""
+        if self.size > 1:
+            dist.all_reduce(values)
+            values /= self.size
+        return values
+
+    def copy_from_main(self, tensors: Iterable[Tensor]) -> None:
+        """Overwrite tensors with those of rank 0."""
+        if self.size > 1:
+            for tensor in tensors:
+                dist.broadcast(tensor, 0)
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        if self.size > 1:
+            dist.barrier()
+
+
+def current() -> World:
+    """Say which process of how many this is, by the process group or, before it exists, by torchrun."""
+    local_rank = int(os.environ.get("LOCAL_RANK", 0))
+    if dist.is_available() and dist.is_initialized():
+        return World(dist.get_rank(), dist.get_world_size(), local_rank)
+    return World(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)), local_rank)
+
+
+@contextmanager
+def joined(device: str) -> Iterator[World]:
+    """Join the processes that torchrun started, and leave them at the end.
+
+    Inside another `joined`, or in a program that made its own process group, nothing is opened or closed.
+
+    Args:
+        device: "cuda" communicates over NCCL, anything else over gloo
+    """
+    world = current()
+    if world.size == 1 or dist.is_initialized():
+        yield world
+        return
+    is_cuda = torch.device(device).type == "cuda"
+    if is_cuda:
+        torch.cuda.set_device(world.device(device))
+    dist.init_process_group("nccl" if is_cuda else "gloo")
+    try:
+        yield world
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+
+
+def local_batch(batch_size: int, accumulate: int, world: World) -> int:
+    """Give the number of examples in one micro-batch of one process.
+
+    Raises:
+        UserError: when the batch cannot be divided evenly
+
+    >>> local_batch(128, 2, World(0, 4))
+    16
+    """
+    parts = world.size * accumulate
+    if batch_size % parts:
+        raise UserError(
+            f"training.batch_size: got {batch_size}, expected a multiple of {parts} "
+            f"({world.size} processes x {accumulate} micro-batches of training.accumulate)"
+        )
+    return batch_size // parts

@@ -1,0 +1,163 @@
+"""Where metrics go: `metrics.jsonl` is the record, TensorBoard and W&B are views of it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+from soar.errors import UserError, unknown
+from soar.training.checkpoints import replace_text
+
+WALL_CLOCK_FIELDS = ("seconds", "images_per_second")
+"""The only fields in which a resumed run differs from an uninterrupted one."""
+
+
+class Sink(Protocol):
+    """Takes rows of named figures."""
+
+    def log(self, step: int, row: Mapping[str, float | str]) -> None:
+        """Take the figures of one step."""
+
+    def close(self) -> None:
+        """Take no more."""
+
+
+class MetricsFile:
+    """The file `metrics.jsonl` of a run: one JSON object a line, appended and flushed.
+
+    Args:
+        run: the run folder
+        rows: how many rows of an existing file to keep; those after them belong to steps that were
+            made after the checkpoint from which the run resumes, and are dropped in one atomic move
+    """
+
+    def __init__(self, run: Path, *, rows: int = 0) -> None:
+        self.path = run / "metrics.jsonl"
+        self.rows = rows
+        if self.path.exists():
+            with self.path.open() as file:
+                kept = list(islice(file, rows))
+            if len(kept) < rows:
+                raise UserError(
+                    f"{self.path} has {len(kept)} rows, but the checkpoint was made after {rows}; "
+                    "put the complete file back or start a new run"
+                )
+            replace_text(self.path, "".join(kept))
+        elif rows:
+            raise UserError(f"{self.path} is missing; put it back or start a new run")
+        self._file = self.path.open("a")
+
+    def log(self, step: int, row: Mapping[str, float | str]) -> None:
+        """Append a row."""
+        self._file.write(json.dumps({"step": step} | dict(row)) + "\n")
+        self._file.flush()
+        self.rows += 1
+
+    def sync(self) -> None:
+        """Force the rows to disk, before a checkpoint that counts on them."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class TensorBoard:
+    """Event files for TensorBoard in the folder `tensorboard` of a run.
+
+    Args:
+        run: the run folder
+    """
+
+    def __init__(self, run: Path) -> None:
+        _require("tensorboard", extra="tensorboard")
+        self._folder = run / "tensorboard"
+        self._writer: Any = None
+
+    def log(self, step: int, row: Mapping[str, float | str]) -> None:
+        """Write every number of the row as a scalar."""
+        if self._writer is None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            # Steps from here on that an interrupted run had already written are hidden.
+            self._writer = SummaryWriter(str(self._folder), purge_step=step)
+        kind = row.get("kind", "train")
+        for name, value in row.items():
+            if not isinstance(value, str):
+                self._writer.add_scalar(f"{kind}/{name}", value, step)
+
+    def close(self) -> None:
+        """Flush and close the event file."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+class WandB:
+    """A run of Weights & Biases, named after the run folder and continued when that is resumed.
+
+    Args:
+        run: the run folder
+        config: the resolved recipe
+    """
+
+    def __init__(self, run: Path, config: Mapping[str, Any]) -> None:
+        self._wandb = _require("wandb", extra="wandb")
+        self._settings = {
+            "project": "soar",
+            "name": run.name,
+            "id": run.name,
+            "resume": "allow",
+            "dir": str(run),
+            "config": dict(config),
+        }
+        self._run: Any = None
+
+    def log(self, step: int, row: Mapping[str, float | str]) -> None:
+        """Send the numbers of the row."""
+        if self._run is None:
+            self._run = self._wandb.init(**self._settings)
+        kind = row.get("kind", "train")
+        figures = {f"{kind}/{name}": x for name, x in row.items() if not isinstance(x, str)}
+        self._run.log(figures, step=step)
+
+    def close(self) -> None:
+        """Tell the service that the run has ended."""
+        if self._run is not None:
+            self._run.finish()
+
+
+def open_sinks(names: Sequence[str], run: Path, config: Mapping[str, Any], where: str) -> list[Sink]:
+    """Make the sinks that a recipe names.
+
+    Args:
+        names: "tensorboard", "wandb"
+        run: the run folder
+        config: the resolved recipe, for services that show it
+        where: the field or flag that named them, for messages
+
+    Raises:
+        UserError: for an unknown name or a package that is not installed
+    """
+    sinks: list[Sink] = []
+    for name in names:
+        if name == "tensorboard":
+            sinks.append(TensorBoard(run))
+        elif name == "wandb":
+            sinks.append(WandB(run, config))
+        else:
+            raise unknown("tracker", name, ["tensorboard", "wandb"], where)
+    return sinks
+
+
+def _require(module: str, *, extra: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise UserError(
+            f"tracking with '{module}' needs the package {module}: pip install 'soar[{extra}]'"
+        ) from None
