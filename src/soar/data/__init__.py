@@ -1,0 +1,55 @@
+"""Data sets by name, as bytes in memory, and the batches that training sees.
+
+Names are looked up when first used, so that the catalogue and the fetching of files, which need no
+torch, do not wait for it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from soar.data.augmentation import Augmentation as Augmentation
+    from soar.data.batches import Batch as Batch
+    from soar.data.batches import batches_per_epoch as batches_per_epoch
+    from soar.data.batches import training_batches as training_batches
+    from soar.data.catalog import DATASETS as DATASETS
+    from soar.data.dataset import Dataset as Dataset
+    from soar.data.dataset import Split as Split
+    from soar.data.dataset import to_unit as to_unit
+    from soar.data.loading import load as load
+
+_HOMES = {
+    "Augmentation": "augmentation",
+    "Batch": "batches",
+    "batches_per_epoch": "batches",
+    "training_batches": "batches",
+    "DATASETS": "catalog",
+    "Dataset": "dataset",
+    "Split": "dataset",
+    "to_unit": "dataset",
+    "load": "loading",
+}
+
+__all__ = [
+    "DATASETS",
+    "Augmentation",
+    "Batch",
+    "Dataset",
+    "Split",
+    "batches_per_epoch",
+    "load",
+    "to_unit",
+    "training_batches",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'soar.data' has no attribute '{name}'")
+    return getattr(import_module(f"soar.data.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,101 @@
+"""Load a data set by name and hold a validation set out of its training files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from soar import randomness
+from soar.data import catalog
+from soar.data.dataset import Dataset, Split
+from soar.data.source import Examples
+from soar.errors import UserError
+
+LARGEST_VALIDATION = 5000
+
+
+def load(name: str, *, root: Path | None = None, validation: int | None = None, seed: int = 0) -> Dataset:
+    """Load a data set into memory.
+
+    Args:
+        name: "fashion-mnist-sample" (in the package), "cifar10", "svhn", "fashion-mnist",
+            "folder:DIR" or "FILE.npz"
+        root: the folder with the data sets that were fetched; else the environment variable
+            SOAR_DATA, else the user's cache
+        validation: how many training examples to hold out; a tenth, at most 5,000, when None
+        seed: decides which ones
+
+    Raises:
+        UserError: no such data set, a malformed file, or an impossible `validation`
+
+    >>> data = load("fashion-mnist-sample")
+    >>> len(data.train), len(data.validation), len(data.test), data.shape
+    (9000, 1000, 2000, (1, 28, 28))
+    """
+    source = catalog.read(name, root)
+    train = _to_split(source.train)
+    if validation is None:
+        validation = min(len(train) // 10, LARGEST_VALIDATION)
+    learn, held_out = hold_out(train.labels, validation, seed=seed)
+    channels, height, width = source.test.images.shape[1:]
+    return Dataset(
+        name=name,
+        classes=source.classes,
+        shape=(channels, height, width),
+        train=train.subset(learn) if validation else train,
+        validation=train.subset(held_out),
+        test=_to_split(source.test),
+    )
+
+
+def hold_out(labels: Tensor, count: int, *, seed: int) -> tuple[Tensor, Tensor]:
+    """Divide examples in two; each class gives its share, so both parts are mixed alike.
+
+    The parts are disjoint and complete, each in ascending order. With the same seed, a smaller
+    `count` holds out a subset of what a larger one does, up to the rounding of class shares.
+
+    Args:
+        labels: the class of every example
+        count: how many examples to hold out
+        seed: decides which ones
+
+    Returns:
+        The rows that stay and the rows that are held out.
+
+    Raises:
+        UserError: `count` is negative, or leaves nothing to learn from
+    """
+    if count < 0 or (count > 0 and count >= len(labels)):
+        raise UserError(
+            f"data.validation: got {count}, allowed are 0 to {max(len(labels) - 1, 0)} for "
+            f"{len(labels)} training examples (flag --data.validation)"
+        )
+    is_held_out = torch.zeros(len(labels), dtype=torch.bool)
+    order = randomness.permutation(randomness.key(seed, 0, "validation"), len(labels))[0]
+    for label, share in enumerate(_shares(torch.bincount(labels), count).tolist()):
+        is_held_out[order[labels[order] == label][:share]] = True
+    return (~is_held_out).nonzero()[:, 0], is_held_out.nonzero()[:, 0]
+
+
+def _shares(sizes: Tensor, count: int) -> Tensor:
+    """Divide `count` in proportion to `sizes`, exactly: what rounding leaves goes to the largest rests.
+
+    >>> _shares(torch.tensor([50, 30, 20]), 5)
+    tensor([3, 1, 1])
+    """
+    total = max(int(sizes.sum()), 1)
+    shares = sizes * count // total
+    rests = sizes * count % total
+    left = count - int(shares.sum())
+    shares[rests.argsort(descending=True, stable=True)[:left]] += 1
+    return shares
+
+
+def _to_split(part: Examples) -> Split:
+    return Split(
+        torch.from_numpy(part.images),
+        torch.from_numpy(part.labels),
+        torch.from_numpy(part.indices),
+    )

@@ -1,0 +1,44 @@
+"""Make the Fashion-MNIST sample that the package carries from the four original idx files.
+
+    python tools/make_fashion_sample.py FOLDER_WITH_IDX_FILES
+
+The first 1,000 training and the first 200 test images of every class are kept, in file order.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from soar.data import bundled, fashion_mnist
+from soar.data.source import Examples
+
+
+def first_of_each_class(part: Examples, *, count: int) -> Examples:
+    """Keep the first `count` examples of every class."""
+    by_class = [np.flatnonzero(part.labels == label)[:count] for label in range(10)]
+    rows = np.sort(np.concatenate(by_class))
+    return Examples(part.images[rows], part.labels[rows], part.indices[rows])
+
+
+def main(source: Path) -> None:
+    """Write train.png, test.png and labels.npz beside the licence in the package."""
+    full = fashion_mnist.read(source)
+    parts = {
+        "train": first_of_each_class(full.train, count=1000),
+        "test": first_of_each_class(full.test, count=200),
+    }
+    arrays = {}
+    for name, part in parts.items():
+        picture = Image.fromarray(part.images.reshape(-1, 28))
+        picture.save(bundled.FOLDER / f"{name}.png", optimize=True)
+        arrays[f"{name}_labels"] = part.labels.astype(np.uint8)
+        arrays[f"{name}_indices"] = part.indices.astype(np.uint16)
+    np.savez_compressed(bundled.FOLDER / "labels.npz", **arrays)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
