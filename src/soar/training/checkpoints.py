@@ -43,6 +43,15 @@ class Snapshot:
     state: dict[str, Any]
 
 
+def name_of(step: int) -> str:
+    """Give the name of a step's folder.
+
+    >>> name_of(1234)
+    'step-00001234'
+    """
+    return f"step-{step:08}"
+
+
 def save(run: Path, snapshot: Snapshot) -> Path:
     """Write a checkpoint of a step; one of the same step is replaced.
 
@@ -56,7 +65,7 @@ def save(run: Path, snapshot: Snapshot) -> Path:
     Raises:
         OSError: when it cannot be written; whatever was saved before is untouched
     """
-    target = run / FOLDER / f"step-{snapshot.state['step']:08}"
+    target = run / FOLDER / name_of(snapshot.state["step"])
     temporary = target.with_name(f"{_TEMPORARY}{target.name}-{os.getpid()}")
     replaced = target.with_name(f"{_TEMPORARY}replaced-{target.name}-{os.getpid()}")
     try:

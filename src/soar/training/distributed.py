@@ -6,13 +6,15 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from soar.errors import UserError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,14 @@ class World:
         values: list[Any] = [None] * self.size
         dist.all_gather_object(values, value)
         return values
+
+    def from_main(self, value: T) -> T:
+        """Give every process the value that rank 0 has."""
+        if self.size == 1:
+            return value
+        box = [value]
+        dist.broadcast_object_list(box)
+        return box[0]
 
     def gather_tensor(self, part: Tensor) -> Tensor:
         """Concatenate tensors that may differ in length, in the order of ranks, on every process."""

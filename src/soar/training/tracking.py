@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -54,7 +55,8 @@ class MetricsFile:
 
     def log(self, step: int, row: Mapping[str, float | str]) -> None:
         """Append a row."""
-        self._file.write(json.dumps({"step": step} | dict(row)) + "\n")
+        finite = {name: value if _is_writable(value) else None for name, value in row.items()}
+        self._file.write(json.dumps({"step": step} | finite, allow_nan=False) + "\n")
         self._file.flush()
         self.rows += 1
 
@@ -152,6 +154,11 @@ def open_sinks(names: Sequence[str], run: Path, config: Mapping[str, Any], where
         else:
             raise unknown("tracker", name, ["tensorboard", "wandb"], where)
     return sinks
+
+
+def _is_writable(value: float | str) -> bool:
+    """Tell whether JSON has a form for the value; it has none for infinities and NaN."""
+    return isinstance(value, str) or math.isfinite(value)
 
 
 def _require(module: str, *, extra: str) -> Any:

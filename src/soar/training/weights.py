@@ -57,11 +57,25 @@ def load_weights(model: nn.Module, source: Path, where: str) -> Path:
         saved = safetensors.torch.load_file(file)
     except safetensors.SafetensorError as error:
         raise UserError(f"{where}: '{file}' is not a safetensors file ({error})") from None
+    fill(model, saved, f"{where}: '{file}'")
+    return file
+
+
+def fill(model: nn.Module, saved: Mapping[str, Tensor], origin: str) -> None:
+    """Copy tensors into a model by name.
+
+    Args:
+        model: what to fill
+        saved: every tensor of the model and no other
+        origin: where the tensors come from, for the message
+
+    Raises:
+        UserError: naming the first tensor that does not fit
+    """
     difference = _first_difference(model.state_dict(), saved)
     if difference:
-        raise UserError(f"{where}: the weights in '{file}' are of another model: {difference}")
+        raise UserError(f"{origin} holds the weights of another model: {difference}")
     model.load_state_dict(saved)
-    return file
 
 
 def _of(folder: Path) -> Path | None:

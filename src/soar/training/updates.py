@@ -1,0 +1,160 @@
+"""One update of the weights: rates, gradients, clipping, SGD, moving average."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from soar.errors import UserError
+from soar.model_state import placement
+from soar.training import schedules
+from soar.training.averaging import Average
+from soar.training.distributed import World, local_batch
+from soar.training.settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from soar.data import Batch
+    from soar.objectives import Objective
+
+
+class Updates:
+    """Everything that changes the weights of a model in training.
+
+    Args:
+        objective: what to minimise; moved to the device
+        settings: how
+        steps_per_epoch: updates an epoch
+        device: where to compute
+        world: the processes that share a batch
+
+    Raises:
+        UserError: when the objective, the batch and the settings do not go together
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        settings: TrainingSettings,
+        *,
+        steps_per_epoch: int,
+        device: torch.device,
+        world: World,
+    ) -> None:
+        if settings.precision == "bfloat16" and not objective.allows_bfloat16:
+            raise UserError(
+                f"training.precision: got bfloat16, but the objective {type(objective).__name__} "
+                "takes differences of gradients that need float32 (flag --training.precision)"
+            )
+        self.objective, self.settings, self.device = objective, settings, device
+        self.steps_per_epoch = steps_per_epoch
+        self.threat = objective.threat
+        self.micro_batch = local_batch(settings.batch_size, settings.accumulate, world)
+        self.layout = torch.channels_last if settings.channels_last else torch.contiguous_format
+        objective.to(device)
+        objective.model.to(memory_format=self.layout)
+        self.dtype = placement(objective.model)[1]
+        self.optimizer = torch.optim.SGD(
+            [parameter for parameter in objective.parameters() if parameter.requires_grad],
+            lr=settings.lr,
+            momentum=settings.momentum,
+            nesterov=settings.nesterov,
+            weight_decay=settings.weight_decay,
+        )
+        decay = settings.ema_decay
+        self.average = None if decay is None else Average(objective.model, decay)
+        self.wrapped: nn.Module | DistributedDataParallel = objective
+
+    @property
+    def judged_model(self) -> nn.Module:
+        """The model that counts: the moving average where there is one."""
+        return self.average.model if self.average else self.objective.model
+
+    def share_among(self, world: World) -> None:
+        """Wrap the objective, inner attacks and all, so that processes average their gradients."""
+        if world.size > 1:
+            ids = [self.device.index] if self.device.type == "cuda" else None
+            self.wrapped = DistributedDataParallel(self.objective, device_ids=ids)
+
+    def prepare(self, step: int) -> dict[str, float]:
+        """Set the learning rate and the threat of an update; say what they are."""
+        lr = self.settings.lr * schedules.lr_factor(self.settings, step, self.steps_per_epoch)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        if self.threat is None:
+            return {"lr": lr}
+        factor = schedules.eps_factor(self.settings, step, self.steps_per_epoch)
+        self.objective.threat = self.threat if factor == 1 else self.threat.scaled(factor)
+        return {"lr": lr, "eps": self.objective.threat.radius}
+
+    def backward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        """Fill the gradients from a batch, one micro-batch after the other.
+
+        Returns:
+            The loss, the accuracy, the gradient's norm and the objective's metrics, as means over the batch.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        x = batch.x.to(self.device, self.dtype, memory_format=self.layout)
+        y, index = batch.y.to(self.device), batch.index.to(self.device)
+        parts = [part.split(self.micro_batch) for part in (x, y, index)]
+        number = self.settings.accumulate
+        means: dict[str, Tensor] = {}
+        for place, (images, labels, identities) in enumerate(zip(*parts, strict=True), start=1):
+            with self._synchronising(place == number):
+                with self._precision():
+                    output = self.wrapped(images, labels, identities, step)
+                (output.loss / number).backward()
+            accuracy = (output.logits.argmax(dim=1) == labels).double().mean()
+            figures = {"loss": output.loss, "accuracy": accuracy, **output.metrics}
+            for name, value in figures.items():
+                share = value.detach().double() / number
+                means[name] = means[name] + share if name in means else share
+        norms = [torch.linalg.vector_norm(gradient) for gradient in self._gradients()]
+        means["grad_norm"] = torch.linalg.vector_norm(torch.stack(norms)).double()
+        return means
+
+    def apply(self, step: int, grad_norm: float) -> None:
+        """Change the weights by the gradients, cut to the longest allowed norm."""
+        longest = self.settings.clip_grad_norm
+        if longest is not None and grad_norm > longest:
+            for gradient in self._gradients():
+                gradient.mul_(longest / grad_norm)
+        self.optimizer.step()
+        if self.average:
+            self.average.update(step + 1)
+
+    def state(self) -> dict[str, Any]:
+        """Give what a checkpoint must hold besides weights and generators."""
+        own = {name: x for name, x in self.objective.state_dict().items() if not _is_weight(name)}
+        return {"optimizer": self.optimizer.state_dict()["state"], "objective": own}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a checkpoint, whose rates and factors are taken from the settings instead."""
+        settings = self.optimizer.state_dict()
+        self.optimizer.load_state_dict(settings | {"state": state["optimizer"]})
+        missing, unexpected = self.objective.load_state_dict(state["objective"], strict=False)
+        unknown = [*filter(lambda name: not _is_weight(name), missing), *unexpected]
+        if unknown:
+            raise UserError(f"the checkpoint is of another objective: '{unknown[0]}' does not match")
+
+    def _gradients(self) -> list[Tensor]:
+        [group] = self.optimizer.param_groups
+        return [parameter.grad for parameter in group["params"] if parameter.grad is not None]
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        if self.settings.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
+
+    def _synchronising(self, is_last: bool) -> AbstractContextManager[Any]:
+        """Let processes exchange gradients only once, after the last micro-batch."""
+        if isinstance(self.wrapped, DistributedDataParallel) and not is_last:
+            return self.wrapped.no_sync()
+        return nullcontext()
+
+
+def _is_weight(name: str) -> bool:
+    return name.startswith("model.")

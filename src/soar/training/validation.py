@@ -1,0 +1,111 @@
+"""How good the weights are on held-out examples, clean and attacked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from soar import attacks
+from soar.attacks.engine import Listener
+from soar.data import Split
+from soar.model_state import probing
+from soar.threat import Threat
+from soar.training.distributed import World
+from soar.training.settings import ValidationSettings
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Accuracies on the held-out examples after so many updates.
+
+    Args:
+        step: updates made
+        clean: share of the examples that are classified right
+        robust: share that stays right under attack; None where there is no threat
+    """
+
+    step: int
+    clean: float
+    robust: float | None
+
+    def beats(self, other: Scores | None, select: str) -> bool:
+        """Tell whether these are better by the selecting accuracy; on a tie the earlier ones stay.
+
+        >>> Scores(2, 0.9, 0.3).beats(Scores(1, 0.8, 0.3), "robust")
+        False
+        """
+        return other is None or self._by(select) > other._by(select)
+
+    def _by(self, select: str) -> float:
+        return self.robust if select == "robust" and self.robust is not None else self.clean
+
+
+def attack_of(settings: ValidationSettings) -> attacks.PGD:
+    """Give the attack that validation runs."""
+    return attacks.PGD(steps=settings.steps, restarts=settings.restarts, loss=settings.loss)
+
+
+def selection_rule(split: Split, threat: Threat | None, settings: ValidationSettings) -> str:
+    """Say in words which checkpoint counts as the best.
+
+    The attack always has the full threat, whatever the warm-up of training, so accuracies of all epochs are
+    comparable and every validated checkpoint may be the best one.
+    """
+    if not len(split):
+        return "no held-out examples, so the last checkpoint counts as the best"
+    if settings.select == "clean":
+        measure = "clean accuracy"
+    elif threat is None:
+        measure = "clean accuracy (there is no threat to measure robust accuracy under)"
+    else:
+        measure = f"robust accuracy under {attack_of(settings).label} within {threat}"
+    return f"best checkpoint: highest {measure} on {len(split)} held-out examples, the earlier on a tie"
+
+
+def validate(
+    model: nn.Module,
+    split: Split,
+    threat: Threat | None,
+    settings: ValidationSettings,
+    *,
+    step: int,
+    seed: int = 0,
+    world: World | None = None,
+    listener: Listener | None = None,
+) -> Scores:
+    """Measure accuracies, each process on its part of the examples.
+
+    Args:
+        model: what to measure
+        split: the held-out examples
+        threat: what the adversary may do; None measures clean accuracy only
+        settings: the attack
+        step: updates made so far
+        seed: seed of the attack
+        world: the processes that share the work
+        listener: called while the attack runs
+    """
+    world = world or World()
+    part = world.shard(len(split))
+    images, labels = split.images[part], split.labels[part]
+    if threat is None:
+        with probing(model):
+            answers = attacks.predict(model, images, settings.batch_size).argmax(dim=1)
+        right = [int((answers.cpu() == labels.cpu()).sum())] * 2
+    else:
+        outcomes = attacks.run(
+            model,
+            attack_of(settings),
+            threat,
+            images,
+            labels,
+            index=split.indices[part],
+            seed=seed,
+            batch_size=settings.batch_size,
+            progress=listener,
+        )
+        right = [int(outcomes.correct.sum()), int(outcomes.robust.sum())]
+    clean, robust = torch.tensor(world.gather(right)).sum(dim=0).tolist()
+    return Scores(step, clean / len(split), None if threat is None else robust / len(split))
