@@ -31,13 +31,16 @@ def main(source: Path) -> None:
         "train": first_of_each_class(full.train, count=1000),
         "test": first_of_each_class(full.test, count=200),
     }
-    arrays = {}
     for name, part in parts.items():
         picture = Image.fromarray(part.images.reshape(-1, 28))
         picture.save(bundled.FOLDER / f"{name}.png", optimize=True)
-        arrays[f"{name}_labels"] = part.labels.astype(np.uint8)
-        arrays[f"{name}_indices"] = part.indices.astype(np.uint16)
-    np.savez_compressed(bundled.FOLDER / "labels.npz", **arrays)
+    np.savez_compressed(
+        bundled.FOLDER / "labels.npz",
+        train_labels=parts["train"].labels.astype(np.uint8),
+        train_indices=parts["train"].indices.astype(np.uint16),
+        test_labels=parts["test"].labels.astype(np.uint8),
+        test_indices=parts["test"].indices.astype(np.uint16),
+    )
 
 
 if __name__ == "__main__":

@@ -6,10 +6,11 @@ import gzip
 import hashlib
 import os
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Literal, cast
 
 from soar.errors import UserError
 
@@ -44,6 +45,11 @@ def find(folder: Path, name: str) -> Path | None:
     return None
 
 
+def open_contents(path: Path) -> IO[bytes]:
+    """Open a file for reading, unpacking it where its name ends in .gz."""
+    return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+
+
 def read_bytes(path: Path) -> bytes:
     """Read a file, unpacking it where its name ends in .gz.
 
@@ -51,9 +57,9 @@ def read_bytes(path: Path) -> bytes:
         UserError: the file cannot be unpacked
     """
     try:
-        with _open(path) as stream:
+        with open_contents(path) as stream:
             return stream.read()
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(f"{path}: damaged gzip file ({error})") from None
 
 
@@ -64,10 +70,10 @@ def state(folder: Path, file: File) -> State:
         return "missing"
     digest = hashlib.md5(usedforsecurity=False)
     try:
-        with _open(path) as stream:
+        with open_contents(path) as stream:
             for piece in chunks(stream):
                 digest.update(piece)
-    except (EOFError, gzip.BadGzipFile):
+    except (EOFError, zlib.error, gzip.BadGzipFile):
         return "damaged"
     return "ok" if digest.hexdigest() == file.md5 else "damaged"
 
@@ -103,7 +109,3 @@ def check_md5(file: File, got: str) -> None:
     """Refuse contents that are not the published ones."""
     if got != file.md5:
         raise UserError(f"{file.name}: wrong contents, md5 is {got}, published is {file.md5}")
-
-
-def _open(path: Path) -> IO[bytes]:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")

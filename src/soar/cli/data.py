@@ -1,0 +1,89 @@
+"""`soar data`: list, fetch and verify data sets."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+DESCRIPTION = "List data sets, fetch their files, verify that they are whole."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare `list`, `fetch NAME` and `verify NAME`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _add_action(actions, "list", "show every data set and whether it is here")
+    fetch = _add_action(actions, "fetch", "get the files of a data set")
+    verify = _add_action(actions, "verify", "check every file of a data set against its md5")
+    for action in (fetch, verify):
+        action.add_argument("name", metavar="NAME", help="such as cifar10; see `soar data list`")
+    fetch.add_argument(
+        "--from",
+        dest="origin",
+        metavar="PLACE",
+        help="a folder or a URL that holds the publisher's files, in place of the publisher's site",
+    )
+    fetch.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def _add_action(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
+) -> argparse.ArgumentParser:
+    action = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    action.add_argument(
+        "--root",
+        type=Path,
+        metavar="DIR",
+        help="the folder of all data sets (default: SOAR_DATA, else ~/.cache/soar/data)",
+    )
+    return action
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what was asked.
+
+    Returns:
+        0, or 2 where `verify` finds a file damaged or missing.
+    """
+    if arguments.action == "fetch":
+        return _fetch(arguments)
+    if arguments.action == "verify":
+        return _verify(arguments)
+    return _list(arguments)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from soar.data.catalog import BUNDLED, DATASETS, FETCHABLE, holding
+
+    for entry in DATASETS:
+        print(f"{entry.name:<21} {entry.description}")
+        if entry.name not in (*FETCHABLE, BUNDLED):
+            continue
+        held = holding(entry.name, arguments.root)
+        size = sum(file.size for file in held.files) / 1e6
+        here = f"here, {held.folder}"
+        absent = f"not here, {size:.0f} MB; soar data fetch {entry.name}"
+        print(f"{'':<21} {absent if held.missing() else here}")
+    return 0
+
+
+def _fetch(arguments: argparse.Namespace) -> int:
+    from soar.data.fetch import fetch
+
+    folder = fetch(
+        arguments.name,
+        arguments.root,
+        origin=arguments.origin,
+        mode="quiet" if arguments.quiet else "auto",
+    )
+    if not arguments.quiet:
+        print(f"{arguments.name} is in {folder}")
+    return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from soar.data.fetch import verify
+
+    states = verify(arguments.name, arguments.root)
+    for file, state in states:
+        print(f"{file.name:<25} {state}")
+    return 0 if all(state == "ok" for _, state in states) else 2

