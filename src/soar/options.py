@@ -6,6 +6,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -34,8 +35,7 @@ def bind(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> 
     >>> bind(pgd, {"steps": "40"}, "attack")
     {'steps': 40}
     """
-    called = function.__init__ if inspect.isclass(function) else function
-    hints = get_type_hints(called)
+    hints = _hints(function)
     names = [
         name
         for name, parameter in inspect.signature(function).parameters.items()
@@ -103,9 +103,16 @@ def _field_names(kind: Any) -> list[str]:
     return list(getattr(kind, "__dataclass_fields__", {}))
 
 
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Read the annotations of a function, of a dataclass and its parents, or of a constructor."""
+    if inspect.isclass(function) and not is_dataclass(function):
+        return get_type_hints(function.__init__)
+    return get_type_hints(function)
+
+
 def _decodable(hint: Any) -> Any:
-    """Drop what only Python code can pass, such as a Fraction, from a union of types."""
+    """Drop what only Python code can pass, a Fraction or a function, from a union of types."""
     if get_origin(hint) not in (Union, types.UnionType):
         return hint
-    kept = [choice for choice in get_args(hint) if choice is not Fraction]
+    kept = [c for c in get_args(hint) if c is not Fraction and get_origin(c) is not Callable]
     return Union[tuple(kept)]  # noqa: UP007 - built at run time

@@ -1,0 +1,142 @@
+"""What an attack is: a state machine over examples, so that one engine can run them all.
+
+An attack is a frozen recipe of numbers with no model in it. It never loops and never calls the model:
+
+1. `start` makes a state for some examples, tensors whose first dimension counts them;
+2. `query` says which point each example wants evaluated next;
+3. `update` takes the model's answer and moves on;
+4. `exhausted` says who has used up the budget.
+
+Every operation treats examples independently. That is what lets the engine mix examples at different
+iterations in one batch, drop the ones that are finished and let others take their place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from soar import randomness
+from soar.threat import Threat
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What an attack is told about the examples it starts on."""
+
+    x: Tensor
+    """clean images in [0, 1]"""
+    labels: Tensor
+    """true classes"""
+    goal: Tensor
+    """the class to end in, or -1 where any wrong class will do"""
+    row: Tensor
+    """position among the images that the engine was given"""
+    index: Tensor
+    """identity of each example; random numbers depend on it and not on its place in a batch"""
+    entry: Tensor
+    """which of the example's queue of restarts and targets this is, counted from 0"""
+    logits: Tensor | None
+    """the model's answer at x, where it is known"""
+    seed: int
+
+    def keys(self, stream: str) -> Tensor:
+        """Give each example's random key for one purpose in this entry of its queue."""
+        return randomness.key(self.seed, self.index, stream, self.entry)
+
+
+class Answer(NamedTuple):
+    """What the model said about the points an attack asked for."""
+
+    logits: Tensor
+    loss: Tensor
+    """the attack's own loss, one number an example"""
+    gradient: Tensor | None
+    """slope of the loss at the points; None if no example wanted it"""
+
+
+class State(Protocol):
+    """Where each example of an attack stands: a frozen dataclass of tensors, one row an example."""
+
+    @property
+    def examples(self) -> Examples:
+        """The examples the rows belong to."""
+
+
+S = TypeVar("S")
+
+
+class Attack(Protocol[S]):
+    """One way to search the threat set; `check_attack` proves that an implementation is sound."""
+
+    @property
+    def label(self) -> str:
+        """A short name with the numbers that matter, such as "PGD-20 x5"."""
+
+    @property
+    def stays_inside(self) -> bool:
+        """Whether every query lies in the ball; a minimum-norm attack may look outside."""
+
+    def entries(self, classes: int) -> int:
+        """Count the restarts and targets that make up an example's queue."""
+
+    def start(self, examples: Examples, threat: Threat) -> S:
+        """Make the first state."""
+
+    def query(self, state: S) -> Tensor:
+        """Give the points to evaluate next."""
+
+    def wants_gradient(self, state: S) -> Tensor:
+        """Tell for each example whether the answer must carry a gradient."""
+
+    def score(self, logits: Tensor, state: S) -> Tensor:
+        """Give the number that each example climbs."""
+
+    def update(self, state: S, answer: Answer, threat: Threat) -> S:
+        """Take the model's answer and move on."""
+
+    def exhausted(self, state: S) -> Tensor:
+        """Tell for each example whether the budget is used up."""
+
+
+T = TypeVar("T")
+
+
+def size(state: State) -> int:
+    """Count the examples of a state."""
+    return len(state.examples.labels)
+
+
+def select(state: T, which: Tensor) -> T:
+    """Keep the rows of a state that a mask or a list of positions names.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Pair:
+    ...     left: Tensor
+    ...     right: Tensor
+    >>> select(Pair(torch.arange(3), torch.ones(3, 2)), torch.tensor([True, False, True])).left
+    tensor([0, 2])
+    """
+    kept: T = _map(lambda part: part[which], state)
+    return kept
+
+
+def join(first: T, second: T) -> T:
+    """Put the rows of two states one after the other."""
+    both: T = _map(lambda one, other: torch.cat([one, other]), first, second)
+    return both
+
+
+def _map(function: Any, *states: Any) -> Any:
+    """Apply a function to every tensor of one or more states of the same make."""
+    if isinstance(states[0], Tensor):
+        return function(*states)
+    if is_dataclass(states[0]) and not isinstance(states[0], type):
+        names = [field.name for field in fields(states[0])]
+        parts = {name: _map(function, *(getattr(state, name) for state in states)) for name in names}
+        return replace(states[0], **parts)
+    return states[0]

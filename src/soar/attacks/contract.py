@@ -1,0 +1,81 @@
+"""Prove that an attack keeps the contract; for the tests of this package and of anyone's own attack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from soar import randomness
+from soar.attacks.attack import Attack
+from soar.attacks.engine import run
+from soar.threat import L2, Linf, Threat
+
+
+def check_attack(attack: Attack[Any], *, seed: int = 0) -> None:
+    """Run an attack on small networks and fail if it breaks a promise.
+
+    Checked for linf and l2, one and three channels, oblong images, two and ten classes:
+    results do not depend on the batch size, the order or the other examples; the same seed gives the same
+    points; every point lies in the ball and the pixel range and success means what the model says; the
+    model and the global random numbers are left as they were.
+
+    Args:
+        attack: the attack to check
+        seed: seed of the networks and images
+
+    Raises:
+        AssertionError: naming the promise that was broken
+
+    >>> from soar.attacks import PGD
+    >>> check_attack(PGD(steps=2))
+    """
+    assert attack.label, "an attack has a label"
+    for shape, classes in (((1, 6, 5), 2), ((3, 5, 6), 10)):
+        model = _network(shape, classes, seed)
+        keys = randomness.key(seed, torch.arange(12), "contract")
+        x = randomness.uniform(keys, shape, torch.float64)
+        with torch.no_grad():
+            labels = model(x).argmax(dim=1)
+        threats: list[Threat] = [Linf("1/20"), L2("1/4")]
+        for threat in threats:
+            _check_run(attack, threat, model, x, labels, seed)
+
+
+def _check_run(
+    attack: Attack[Any], threat: Threat, model: nn.Module, x: Tensor, labels: Tensor, seed: int
+) -> None:
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    generator = torch.get_rng_state()
+    whole = run(model, attack, threat, x, labels, seed=seed, batch_size=64)
+    again = run(model, attack, threat, x, labels, seed=seed, batch_size=64)
+    assert torch.equal(whole.adversarial, again.adversarial), "the same seed gives the same points"
+    assert threat.contains(whole.adversarial, x).all(), "points lie in the ball and the pixel range"
+    with torch.no_grad():
+        said = model(whole.adversarial).argmax(dim=1)
+    assert torch.equal(said == labels, whole.robust), "success is what the model says"
+    for size in (1, 5):
+        part = run(model, attack, threat, x, labels, seed=seed, batch_size=size)
+        assert torch.equal(part.robust, whole.robust), "results do not depend on the batch size"
+    order = torch.arange(len(x) - 1, -1, -1)
+    turned = run(model, attack, threat, x[order], labels[order], index=order, seed=seed, batch_size=5)
+    assert torch.equal(turned.robust[order], whole.robust), "results do not depend on the order"
+    assert torch.equal(generator, torch.get_rng_state()), "the global generator is not used"
+    for name, value in model.state_dict().items():
+        assert torch.equal(before[name], value), f"the model is left as it was ({name})"
+
+
+def _network(shape: tuple[int, int, int], classes: int, seed: int) -> nn.Module:
+    """Make a small smooth network in float64, where rounding cannot decide an outcome."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        pixels = shape[1] * shape[2]
+        layers = nn.Sequential(
+            nn.Conv2d(shape[0], 4, 3, padding=1),
+            nn.BatchNorm2d(4),
+            nn.Tanh(),
+            nn.Flatten(),
+            nn.Linear(4 * pixels, classes),
+        )
+    return layers.to(torch.float64).eval()

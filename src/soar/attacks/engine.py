@@ -1,0 +1,259 @@
+"""The only loop over attacks: a batch that is always full of examples still worth attacking.
+
+An example that is fooled, or whose budget is spent, leaves at once and the next one takes its place, as
+inference servers do it (continuous batching). The engine does not trust attacks: it projects every point
+they ask for, evaluates it itself, and counts a success only where that very point is inside the threat set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from soar.attacks.attack import Attack, Examples, State, join, select, size
+from soar.attacks.oracle import as_input, ask, check_images, is_fooled, predict
+from soar.attacks.queue import Job, Queue, columns
+from soar.errors import UserError
+from soar.model_state import placement, probing
+from soar.threat import Threat
+
+S = TypeVar("S", bound=State)
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What an attack did to each example, in the order the examples were given."""
+
+    correct: Tensor
+    """whether the clean image is classified right"""
+    robust: Tensor
+    """whether it is classified right and no point was found that fools the model"""
+    adversarial: Tensor
+    """the point that fools the model; where there is none, the point of highest loss that was seen"""
+    forward: Tensor
+    """predictions asked for"""
+    backward: Tensor
+    """gradients asked for"""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is; handed to the caller after every batch."""
+
+    settled: list[int]
+    """rows that were settled by this batch"""
+    done: int
+    total: int
+    robust: int
+    """how many of the settled examples stayed right"""
+
+
+Listener = Callable[[Progress, Outcomes], None]
+
+
+def run(
+    model: nn.Module,
+    attack: Attack[S],
+    threat: Threat,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    index: Tensor | None = None,
+    goal: Tensor | None = None,
+    seed: int = 0,
+    batch_size: int = 128,
+    clean_logits: Tensor | None = None,
+    progress: Listener | None = None,
+) -> Outcomes:
+    """Attack every example that the model classifies right, and say which ones stay right.
+
+    What happens to an example depends on the model, the attack, the seed and the example's index, and
+    neither on the batch size nor on the other examples. The model is used in eval mode and left as it was.
+
+    Args:
+        model: any module that maps images in [0, 1] to logits
+        attack: the recipe to follow
+        threat: what the adversary may do
+        images: float in [0, 1], or uint8
+        labels: true classes
+        index: identity of each example; by default its position
+        goal: classes to end in; an example is then fooled only where the model says exactly that
+        seed: seed of all random numbers
+        batch_size: how many examples are evaluated at once
+        clean_logits: the model's answers at the images, if they are known already
+        progress: called after every batch
+
+    Raises:
+        UserError: if images, labels and indices do not fit together or images are out of range
+    """
+    if batch_size < 1:
+        raise UserError(f"batch_size: got {batch_size}, expected at least 1 (flag --batch-size)")
+    with probing(model):
+        session = _Session(model, attack, threat, batch_size)
+        session.load(images, labels, index=index, goal=goal, seed=seed, clean_logits=clean_logits)
+        session.attack_all(progress)
+    return session.outcomes
+
+
+class _Session(Generic[S]):
+    """One run of one attack: the examples, the queue and the records."""
+
+    def __init__(self, model: nn.Module, attack: Attack[S], threat: Threat, batch_size: int) -> None:
+        self.model, self.attack, self.threat = model, attack, threat
+        self.batch_size = batch_size
+        self.device, self.dtype = placement(model)
+
+    def load(
+        self,
+        images: Tensor,
+        labels: Tensor,
+        *,
+        index: Tensor | None,
+        goal: Tensor | None,
+        seed: int,
+        clean_logits: Tensor | None,
+    ) -> None:
+        """Take the examples and find out which of them are classified right."""
+        check_images(images, labels)
+        count = len(labels)
+        known = clean_logits is not None
+        logits = clean_logits if clean_logits is not None else predict(self.model, images, self.batch_size)
+        labels = labels.to(self.device)
+        self.all = Examples(
+            x=as_input(images, self.device, self.dtype),
+            labels=labels,
+            goal=torch.full_like(labels, -1) if goal is None else goal.to(self.device),
+            row=torch.arange(count, device=self.device),
+            index=torch.arange(count, device=self.device) if index is None else index.to(self.device),
+            entry=torch.zeros_like(labels),
+            logits=logits.to(self.device),
+            seed=seed,
+        )
+        correct = logits.to(self.device).argmax(dim=1) == labels if count else labels.bool()
+        passes = torch.full((count,), 0 if known else 1, dtype=torch.int64, device=self.device)
+        self.outcomes = Outcomes(
+            correct=correct,
+            robust=correct.clone(),
+            adversarial=self.all.x.clone(),
+            forward=passes,
+            backward=torch.zeros_like(passes),
+        )
+        self.highest_loss = torch.full((count,), -torch.inf, device=self.device, dtype=self.dtype)
+        self.winner = torch.full_like(labels, torch.iinfo(torch.int64).max)
+
+    def attack_all(self, progress: Listener | None) -> None:
+        """Keep the batch full until every example is settled.
+
+        Examples that only need a last prediction are parked until there is a batch of them, so that no
+        gradient is computed for them and the places they held are taken by others.
+        """
+        rows = self.outcomes.correct.nonzero()[:, 0].tolist()
+        self.queue = Queue(rows, self.attack.entries(self._classes()))
+        active: S | None = None
+        parked: S | None = None
+        done = robust = 0
+        while True:
+            active, parked = self._refill(active, parked)
+            # An example about to get its last prediction may be settled by it: look before running ahead.
+            if parked is not None and (_count(parked) >= self.batch_size or _count(active) < self.batch_size):
+                batch, parked = _cut(parked, self.batch_size)
+            else:
+                active = self._add(active, self.queue.take_ahead(self.batch_size - _count(active)))
+                if active is None:
+                    return
+                batch, active = _cut(active, self.batch_size)
+            remaining, settled = self._evaluate(batch)
+            active = self._drop_cancelled(_merge(active, remaining))
+            parked = self._drop_cancelled(parked)
+            done += len(settled)
+            robust += int(self.outcomes.robust[settled].sum())
+            if progress is not None and settled:
+                progress(Progress(settled, done, len(rows), robust), self.outcomes)
+
+    def _refill(self, active: S | None, parked: S | None) -> tuple[S | None, S | None]:
+        """Let waiting examples take free places, those of examples that need no gradient included."""
+        active = self._add(active, self.queue.take(self.batch_size - _count(active)))
+        if active is None:
+            return active, parked
+        wanted = self.attack.wants_gradient(active)
+        if bool(wanted.all()) or not bool(wanted.any()):
+            return active, parked
+        parked = _merge(parked, select(active, ~wanted))
+        active = select(active, wanted)
+        return self._add(active, self.queue.take(self.batch_size - _count(active))), parked
+
+    def _add(self, state: S | None, jobs: list[Job]) -> S | None:
+        """Start the attack on further jobs and put them behind the others."""
+        if not jobs:
+            return state
+        rows, entries = columns(jobs, self.device)
+        examples = replace(select(self.all, rows), entry=entries)
+        return _merge(state, self.attack.start(examples, self.threat))
+
+    def _evaluate(self, batch: S) -> tuple[S | None, list[int]]:
+        """Ask the model, record what it says, and keep the examples that go on."""
+        gradient = bool(self.attack.wants_gradient(batch).any())
+        points, answer = ask(self.model, self.attack, batch, self.threat, gradient=gradient)
+        rows = batch.examples.row
+        self.outcomes.forward.index_add_(0, rows, torch.ones_like(rows))
+        if gradient:
+            self.outcomes.backward.index_add_(0, rows, torch.ones_like(rows))
+        fooled = is_fooled(batch.examples, points, answer.logits, self.threat)
+        self._record(batch.examples, points, answer.loss, fooled)
+        batch = self.attack.update(batch, answer, self.threat)
+        leaving = fooled | self.attack.exhausted(batch)
+        settled = []
+        for position in leaving.nonzero()[:, 0].tolist():
+            job = Job(int(rows[position]), int(batch.examples.entry[position]))
+            # Two entries of one example may end in the same batch.
+            if not self.queue.is_cancelled(job) and self.queue.finish(job, fooled=bool(fooled[position])):
+                settled.append(job.row)
+        return (None if bool(leaving.all()) else select(batch, ~leaving)), settled
+
+    def _record(self, examples: Examples, points: Tensor, loss: Tensor, fooled: Tensor) -> None:
+        """Keep the point of the lowest entry that succeeds, and until then the one of highest loss."""
+        rows, found = examples.row, self.outcomes
+        self.highest_loss.scatter_reduce_(0, rows, loss, "amax")
+        is_higher = (loss == self.highest_loss[rows]) & found.robust[rows] & ~fooled
+        found.adversarial[rows[is_higher]] = points[is_higher]
+        for position in fooled.nonzero()[:, 0].tolist():
+            row, entry = rows[position], examples.entry[position]
+            if entry < self.winner[row]:
+                self.winner[row] = entry
+                found.adversarial[row] = points[position]
+        found.robust[rows[fooled]] = False
+
+    def _drop_cancelled(self, state: S | None) -> S | None:
+        """Let go of entries whose example has been fooled by an earlier one."""
+        if state is None:
+            return None
+        jobs = zip(state.examples.row.tolist(), state.examples.entry.tolist(), strict=True)
+        keep = [not self.queue.is_cancelled(Job(*job)) for job in jobs]
+        if all(keep):
+            return state
+        return select(state, torch.tensor(keep, device=self.device)) if any(keep) else None
+
+    def _classes(self) -> int:
+        return self.all.logits.shape[1] if self.all.logits is not None else 0
+
+
+def _count(state: State | None) -> int:
+    return 0 if state is None else size(state)
+
+
+def _merge(first: S | None, second: S | None) -> S | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return join(first, second)
+
+
+def _cut(state: S, count: int) -> tuple[S, S | None]:
+    """Take the first rows off a state."""
+    if size(state) <= count:
+        return state, None
+    rows = torch.arange(size(state), device=state.examples.labels.device)
+    return select(state, rows[:count]), select(state, rows[count:])

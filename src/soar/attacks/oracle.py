@@ -1,0 +1,92 @@
+"""Asking the model: what it says at some points, how steep its loss is there, and whether it is fooled."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from soar.attacks.attack import Answer, Attack, Examples, State
+from soar.errors import UserError
+from soar.model_state import placement
+from soar.threat import Threat
+
+S = TypeVar("S", bound=State)
+
+
+def predict(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
+    """Give the logits of images, batch by batch, without gradients and with the model as it stands."""
+    device, dtype = placement(model)
+    with torch.no_grad():
+        parts = [model(as_input(part, device, dtype)) for part in images.split(batch_size)]
+    return torch.cat(parts) if parts else torch.empty(0, 1, device=device, dtype=dtype)
+
+
+def as_input(images: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Give images as the model takes them: on its device, in its precision, in [0, 1].
+
+    >>> as_input(torch.tensor([[255]], dtype=torch.uint8), torch.device("cpu"), torch.float32)
+    tensor([[1.]])
+    """
+    if images.dtype == torch.uint8:
+        return images.to(device).to(dtype).div_(255)
+    return images.to(device, dtype)
+
+
+def ask(
+    model: nn.Module, attack: Attack[S], state: S, threat: Threat, *, gradient: bool
+) -> tuple[Tensor, Answer]:
+    """Evaluate the points that an attack wants to know about.
+
+    Args:
+        model: the model under attack, in the mode it should be attacked in
+        attack: the recipe
+        state: where the examples stand
+        threat: the set that points are brought back to before they are evaluated
+        gradient: whether to compute the slope of the attack's score
+
+    Returns:
+        The points that were really evaluated, and the answer.
+    """
+    points = attack.query(state).detach()
+    x = state.examples.x
+    points = threat.project(points, x) if attack.stays_inside else points.clamp(0, 1)
+    with torch.set_grad_enabled(gradient):
+        points.requires_grad_(gradient)
+        logits = model(points)
+        loss = attack.score(logits, state)
+        slope = torch.autograd.grad(loss.sum(), points)[0] if gradient else None
+    if slope is not None:
+        # A slope that is not a number would stop the search for good; zero only costs it this step.
+        slope = slope.nan_to_num(nan=0.0)
+    return points.detach(), Answer(logits.detach(), loss.detach(), slope)
+
+
+def is_fooled(examples: Examples, points: Tensor, logits: Tensor, threat: Threat) -> Tensor:
+    """Tell where the model is wrong, or says the goal, at a point that the adversary may choose."""
+    said = logits.argmax(dim=1)
+    reached = torch.where(examples.goal >= 0, said == examples.goal, said != examples.labels)
+    return reached & threat.contains(points, examples.x)
+
+
+def check_images(images: Tensor, labels: Tensor) -> None:
+    """Refuse images and labels that cannot be evaluated.
+
+    Raises:
+        UserError: what was got and what is allowed
+    """
+    if len(images) != len(labels):
+        raise UserError(f"got {len(images)} images and {len(labels)} labels, expected as many of each")
+    if labels.dtype != torch.int64:
+        raise UserError(f"labels: got {labels.dtype}, expected whole numbers of type torch.int64")
+    if images.dtype == torch.uint8 or not len(images):
+        return
+    if not images.is_floating_point():
+        raise UserError(f"images: got {images.dtype}, expected uint8, or float with pixels in [0, 1]")
+    low, high = float(images.min()), float(images.max())
+    if not (low >= -1e-6 and high <= 1 + 1e-6):
+        raise UserError(
+            f"images: got pixels from {low:g} to {high:g}, expected [0, 1];"
+            " normalisation belongs inside the model"
+        )

@@ -1,0 +1,178 @@
+"""Projected gradient descent (Madry et al., 2018): climb the loss, step by step, inside the ball."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from soar import epsilon, losses
+from soar.attacks.attack import Answer, Examples
+from soar.attacks.registry import ATTACKS
+from soar.errors import UserError, unknown
+from soar.threat import Threat
+
+Schedule = Literal["constant", "linear", "cosine"]
+
+
+@dataclass(frozen=True)
+class ClimbState:
+    """Where each example stands on its way up."""
+
+    examples: Examples
+    target: Tensor
+    """the class to climb to, or -1 to climb away from the label"""
+    points: Tensor
+    step: Tensor
+    """how many steps have been taken"""
+
+
+def climb(points: Tensor, gradient: Tensor, x: Tensor, threat: Threat, step_size: Tensor | float) -> Tensor:
+    """Take one step of steepest ascent and come back to the nearest point that the threat allows.
+
+    points' = P(points + step_size * argmax_{||v|| <= 1} <gradient, v>)
+
+    Args:
+        points: where the examples stand
+        gradient: slope of the loss there
+        x: the clean images, centres of the balls
+        threat: the ball
+        step_size: one length for all examples or one for each
+    """
+    if isinstance(step_size, Tensor):
+        step_size = step_size.reshape(-1, *[1] * (x.dim() - 1))
+    return threat.project(points + step_size * threat.ascent(gradient), x)
+
+
+@ATTACKS.register("pgd")
+@dataclass(frozen=True, kw_only=True)
+class PGD:
+    """Projected gradient ascent with random start, restarts and targets, linf or l2.
+
+    An example stops at the first point that fools the model, the random start included. A run of k steps
+    asks for k gradients and k + 1 predictions.
+
+    Args:
+        steps: how many steps of ascent
+        step_size: the length of a step, such as "2/255"; by default a quarter of eps, and more when there
+            are fewer than ten steps: eps * min(1.25, max(1/4, 2.5/steps))
+        restarts: how many random starts each example gets, one after the other, until one succeeds
+        random_start: whether to begin at a random point of the ball rather than at the image
+        loss: what to climb: ce, margin or dlr, or a function of logits and labels
+        targets: 0 to climb away from the label; k to climb in turn to the k most likely wrong classes
+        schedule: how the step length falls over the steps
+
+    >>> PGD(steps=40, restarts=5, loss="margin").label
+    'PGD-40 margin x5'
+    >>> PGD(steps=20).step_length(Fraction(8, 255)) == 2 / 255
+    True
+    """
+
+    steps: int = 20
+    step_size: str | float | Fraction | None = None
+    restarts: int = 1
+    random_start: bool = True
+    loss: str | losses.Loss = "ce"
+    targets: int = 0
+    schedule: Schedule = "constant"
+
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 1), ("restarts", 1), ("targets", 0)):
+            if getattr(self, name) < least:
+                raise UserError(f"attack.{name}: got {getattr(self, name)}, expected at least {least}")
+        if self.step_size is not None:
+            epsilon.parse(self.step_size, "attack.step_size")
+        if isinstance(self.loss, str):
+            losses.check_name(self.loss, "attack.loss")
+        elif self.targets:
+            raise UserError(
+                "attack.targets: a loss given as a function cannot be targeted; use ce, margin or dlr"
+            )
+        if self.schedule not in get_args(Schedule):
+            raise unknown("schedule", self.schedule, get_args(Schedule), "attack.schedule")
+        if self.restarts > 1 and not self.random_start:
+            raise UserError(
+                f"attack.restarts: got {self.restarts} without random_start; they would all be the same"
+            )
+
+    @property
+    def label(self) -> str:
+        """Name the attack with its steps, loss, targets and restarts."""
+        loss = self.loss if isinstance(self.loss, str) else getattr(self.loss, "__name__", "custom")
+        parts = [f"PGD-{self.steps}", "" if loss == "ce" else loss]
+        parts += [
+            f"T{self.targets}" if self.targets else "",
+            f"x{self.restarts}" if self.restarts > 1 else "",
+        ]
+        return " ".join(filter(None, parts))
+
+    @property
+    def stays_inside(self) -> bool:
+        """Every point lies in the ball."""
+        return True
+
+    def step_length(self, eps: Fraction) -> float:
+        """Give the length of the first step for a radius."""
+        if self.step_size is not None:
+            return float(epsilon.parse(self.step_size))
+        return float(eps * min(Fraction(5, 4), max(Fraction(1, 4), Fraction(5, 2 * self.steps))))
+
+    def entries(self, classes: int) -> int:
+        """Count restarts times targets; there are at most as many targets as wrong classes."""
+        return self.restarts * max(1, min(self.targets, classes - 1))
+
+    def start(self, examples: Examples, threat: Threat) -> ClimbState:
+        """Begin at a random point of the ball, or at the image."""
+        x = examples.x
+        points = threat.random_start(x, examples.keys("pgd start")) if self.random_start else x
+        return ClimbState(examples, self._target(examples), points, torch.zeros_like(examples.labels))
+
+    def query(self, state: ClimbState) -> Tensor:
+        """Ask for the current points."""
+        return state.points
+
+    def wants_gradient(self, state: ClimbState) -> Tensor:
+        """All but the last point are climbed from."""
+        return state.step < self.steps
+
+    def score(self, logits: Tensor, state: ClimbState) -> Tensor:
+        """Give the loss, towards the target where there is one."""
+        labels, target = state.examples.labels, state.target
+        if not isinstance(self.loss, str):
+            return self.loss(logits, labels)
+        # All examples of a run have a target or none has.
+        if len(target) and int(target[0]) >= 0:
+            return losses.TARGETED_LOSSES[self.loss](logits, labels, target)
+        return losses.LOSSES[self.loss](logits, labels)
+
+    def update(self, state: ClimbState, answer: Answer, threat: Threat) -> ClimbState:
+        """Take one step up, or none after the last."""
+        if answer.gradient is None:
+            return replace(state, step=state.step + 1)
+        length = self.step_length(threat.eps) * self._factor(state.step).to(state.points.dtype)
+        points = climb(state.points, answer.gradient, state.examples.x, threat, length)
+        return replace(state, points=points, step=state.step + 1)
+
+    def exhausted(self, state: ClimbState) -> Tensor:
+        """Tell who has seen the answer to the last point."""
+        return state.step > self.steps
+
+    def _factor(self, step: Tensor) -> Tensor:
+        """Give the share of the step length that is left after so many steps."""
+        done = step.double() / self.steps
+        if self.schedule == "linear":
+            return 1 - done
+        if self.schedule == "cosine":
+            return (1 + (math.pi * done).cos()) / 2
+        return torch.ones_like(done)
+
+    def _target(self, examples: Examples) -> Tensor:
+        """Give the class to climb to: the goal if there is one, else the entry's place in the ranking."""
+        if not self.targets or examples.logits is None or bool((examples.goal >= 0).any()):
+            return examples.goal
+        rank = examples.entry % min(self.targets, examples.logits.shape[1] - 1)
+        return losses.strongest_targets(examples.logits, examples.labels, rank)

@@ -1,0 +1,90 @@
+"""Who is attacked next, and who need not be attacked any more."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Job(NamedTuple):
+    """One restart or target of one example."""
+
+    row: int
+    entry: int
+
+
+class Queue:
+    """Every example's restarts and targets, in order, cancelled as soon as one of them succeeds.
+
+    Examples take turns: everybody's first entry comes before anybody's second. When fewer examples are left
+    than there are places in the batch, an example may have several entries under way at once. The result
+    is that of the *lowest* entry that succeeds, so it does not depend on how many ran side by side.
+
+    Args:
+        rows: the examples to attack
+        entries: how many restarts and targets each has
+
+    >>> queue = Queue([7, 8], entries=2)
+    >>> queue.take(3)
+    [Job(row=7, entry=0), Job(row=8, entry=0)]
+    >>> queue.take_ahead(3)
+    [Job(row=7, entry=1), Job(row=8, entry=1)]
+    >>> queue.finish(Job(7, 0), fooled=True), queue.is_cancelled(Job(7, 1))
+    (True, True)
+    """
+
+    def __init__(self, rows: list[int], entries: int) -> None:
+        self._entries = entries
+        self._waiting = deque(rows)
+        self._next = dict.fromkeys(rows, 0)
+        self._live: dict[int, set[int]] = {row: set() for row in rows}
+        self._solved = dict.fromkeys(rows, entries)
+
+    def take(self, count: int) -> list[Job]:
+        """Start examples that have nothing under way, at most `count` of them."""
+        return [self._start(self._waiting.popleft()) for _ in range(min(count, len(self._waiting)))]
+
+    def take_ahead(self, count: int) -> list[Job]:
+        """Start further entries of examples that have some under way, to fill an emptying batch."""
+        jobs: list[Job] = []
+        while len(jobs) < count:
+            able = [row for row, live in self._live.items() if live and self._next[row] < self._solved[row]]
+            if not able:
+                break
+            jobs += [self._start(row) for row in able[: count - len(jobs)]]
+        return jobs
+
+    def finish(self, job: Job, *, fooled: bool) -> bool:
+        """Note that an entry ended; tell whether that settles the example."""
+        row, entry = job
+        if fooled:
+            self._solved[row] = min(self._solved[row], entry)
+        live = self._live[row]
+        live.discard(entry)
+        live -= {other for other in live if other > self._solved[row]}
+        if live:
+            return False
+        if self._next[row] < self._solved[row]:
+            self._waiting.append(row)
+            return False
+        del self._live[row]
+        return True
+
+    def is_cancelled(self, job: Job) -> bool:
+        """Tell whether an earlier entry of the example has succeeded."""
+        return job.entry > self._solved[job.row]
+
+    def _start(self, row: int) -> Job:
+        entry = self._next[row]
+        self._next[row] = entry + 1
+        self._live[row].add(entry)
+        return Job(row, entry)
+
+
+def columns(jobs: list[Job], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Give the rows and the entries of some jobs as tensors."""
+    table = torch.tensor(jobs, dtype=torch.int64, device=device).reshape(-1, 2)
+    return table[:, 0], table[:, 1]

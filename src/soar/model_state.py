@@ -1,0 +1,52 @@
+"""Borrow a model without leaving a trace on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+
+@contextmanager
+def probing(model: nn.Module) -> Iterator[None]:
+    """Put a model in eval mode without parameter gradients, and give it back exactly as it was.
+
+    Attacks ask for the slope at the pixels only. Eval mode keeps BatchNorm's running statistics and the
+    independence of examples; frozen parameters save the memory that their gradients would need.
+
+    Args:
+        model: the model to probe; every module's mode and every parameter's flag is restored
+
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.Dropout())
+    >>> with probing(model):
+    ...     model.training, model[0].weight.requires_grad
+    (False, False)
+    >>> model.training, model[0].weight.requires_grad
+    (True, True)
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    try:
+        model.eval()
+        for parameter, _ in flags:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+        for parameter, flag in flags:
+            parameter.requires_grad_(flag)
+
+
+def placement(model: nn.Module) -> tuple[torch.device, torch.dtype]:
+    """Tell where a model lives and in which precision; a model without parameters is on the CPU.
+
+    >>> placement(nn.Linear(2, 2).double())
+    (device(type='cpu'), torch.float64)
+    """
+    for tensor in [*model.parameters(), *model.buffers()]:
+        if tensor.is_floating_point():
+            return tensor.device, tensor.dtype
+    return torch.device("cpu"), torch.get_default_dtype()

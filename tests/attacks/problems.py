@@ -1,0 +1,65 @@
+"""Models whose minimal perturbations are known, shared by the attack tests."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from soar import randomness
+
+SHAPE = (1, 3, 4)
+
+
+class Linear(nn.Module):
+    """A linear classifier on pixels; its distance to another class is known in closed form."""
+
+    def __init__(self, classes: int = 2, seed: int = 0) -> None:
+        super().__init__()
+        keys = randomness.key(seed, torch.arange(classes), "weights")
+        self.weight = nn.Parameter(randomness.normal(keys, SHAPE, torch.float64))
+        self.bias = nn.Parameter(torch.zeros(classes, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1) @ self.weight.flatten(1).T + self.bias
+
+    def distances(self, x: Tensor, labels: Tensor, dual: int) -> Tensor:
+        """How far each image is from the nearest other class; dual is 1 for linf and 2 for l2."""
+        with torch.no_grad():
+            logits = self(x)
+            w = self.weight.flatten(1)
+            gaps = logits.gather(1, labels[:, None]) - logits
+            lengths = torch.linalg.vector_norm(w[labels][:, None] - w[None], ord=dual, dim=2)
+            far = torch.where(lengths > 0, gaps / lengths.clamp(min=1e-12), torch.inf)
+            return far.amin(dim=1)
+
+
+class TinyNet(nn.Module):
+    """A small smooth network in float64, rough enough that attacks need several steps."""
+
+    def __init__(self, classes: int = 5, seed: int = 0) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            self.layers = nn.Sequential(
+                nn.Conv2d(SHAPE[0], 6, 3, padding=1), nn.Softplus(), nn.Flatten(), nn.Linear(72, classes)
+            )
+        self.to(torch.float64)
+        for parameter in self.parameters():
+            parameter.data.mul_(4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.layers(x)
+        return logits
+
+
+def images(count: int, seed: int = 0) -> Tensor:
+    """Images well inside the pixel range, so that only the ball limits small perturbations."""
+    keys = randomness.key(seed, torch.arange(count), "images")
+    return 0.3 + 0.4 * randomness.uniform(keys, SHAPE, torch.float64)
+
+
+def said(model: nn.Module, x: Tensor) -> Tensor:
+    """The model's own predictions, used as labels so that every clean image is right."""
+    with torch.no_grad():
+        labels: Tensor = model(x).argmax(dim=1)
+        return labels

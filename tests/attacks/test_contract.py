@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from soar.attacks import ATTACKS, PGD, check_attack
+from soar.registry import Entry
+
+
+@pytest.mark.parametrize("entry", list(ATTACKS), ids=lambda entry: entry.name)
+def test_every_attack_keeps_the_contract(entry: Entry[Any]) -> None:
+    check_attack(entry.build())
+
+
+@pytest.mark.parametrize("entry", list(ATTACKS), ids=lambda entry: entry.name)
+def test_every_attack_is_described(entry: Entry[Any]) -> None:
+    assert entry.description.endswith(".") and len(entry.description) > 20
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"restarts": 3},
+        {"targets": 3, "loss": "dlr"},
+        {"loss": "margin", "schedule": "cosine"},
+        {"random_start": False},
+    ],
+)
+def test_pgd_keeps_the_contract_with_every_option(options: dict[str, Any]) -> None:
+    check_attack(PGD(steps=3, **options))
+
+
+class Batchwise(PGD):
+    """Mixes the examples of a batch, which the contract forbids."""
+
+    def score(self, logits: Tensor, state: Any) -> Tensor:
+        return super().score(logits, state) * logits.mean().sign()
+
+
+class Global(PGD):
+    """Draws from the global generator, which the contract forbids."""
+
+    def start(self, examples: Any, threat: Any) -> Any:
+        torch.rand(1)
+        return super().start(examples, threat)
+
+
+@pytest.mark.parametrize(
+    "attack, promise",
+    [
+        (Batchwise(steps=3), "do not depend on the batch size"),
+        (Global(steps=3), "global generator"),
+    ],
+)
+def test_the_checker_finds_broken_promises(attack: PGD, promise: str) -> None:
+    with pytest.raises(AssertionError, match=promise):
+        check_attack(attack)

@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from soar.attacks import PGD, Answer, Attack, Examples, Outcomes, Progress, run
+from soar.errors import UserError
+from soar.threat import L2, Linf, Threat
+from tests.attacks.problems import SHAPE, Linear, TinyNet, images, said
+
+
+class Counting(nn.Module):
+    """Counts the samples that go through, to check the engine's own books."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.forward_samples = self.backward_samples = 0
+        self.batches: list[int] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.forward_samples += len(x)
+        self.batches.append(len(x))
+        if x.requires_grad:
+            self.backward_samples += len(x)
+        logits: Tensor = self.model(x)
+        return logits
+
+
+@pytest.mark.parametrize("threat", [Linf(0.05), L2(0.2)], ids=str)
+@pytest.mark.parametrize("restarts", [1, 4])
+@pytest.mark.parametrize("targets", [0, 3])
+def test_results_do_not_depend_on_batch_size_or_order(threat: Threat, restarts: int, targets: int) -> None:
+    model, x = TinyNet(), images(40)
+    labels = said(model, x)
+    attack = PGD(steps=6, restarts=restarts, targets=targets, loss="margin")
+    found = {size: run(model, attack, threat, x, labels, batch_size=size) for size in (1, 7, 64)}
+    assert 0 < found[1].robust.sum() < 40
+    for size in (7, 64):
+        assert torch.equal(found[size].robust, found[1].robust)
+        torch.testing.assert_close(found[size].adversarial, found[1].adversarial, rtol=0, atol=1e-9)
+    order = torch.arange(39, -1, -1)
+    turned = run(model, attack, threat, x[order], labels[order], index=order, batch_size=7)
+    assert torch.equal(turned.robust[order], found[1].robust)
+    torch.testing.assert_close(turned.adversarial[order], found[1].adversarial, rtol=0, atol=1e-9)
+
+
+def test_without_running_ahead_the_passes_do_not_depend_on_the_batch_size_either() -> None:
+    model, x = TinyNet(), images(40)
+    labels = said(model, x)
+    one = run(model, PGD(steps=6), Linf(0.05), x, labels, batch_size=1)
+    many = run(model, PGD(steps=6), Linf(0.05), x, labels, batch_size=64)
+    assert torch.equal(one.forward, many.forward)
+    assert torch.equal(one.backward, many.backward)
+
+
+@pytest.mark.parametrize("restarts", [1, 3])
+def test_the_engine_counts_what_really_went_through_the_model(restarts: int) -> None:
+    model, x = TinyNet(), images(50)
+    labels = said(model, x)
+    counting = Counting(model)
+    found = run(counting, PGD(steps=5, restarts=restarts), Linf(0.05), x, labels, batch_size=8)
+    assert counting.forward_samples == found.forward.sum()
+    assert counting.backward_samples == found.backward.sum()
+
+
+def test_broken_images_stop_at_once_and_robust_ones_use_exactly_the_budget() -> None:
+    model, x = TinyNet(), images(60)
+    labels = said(model, x)
+    found = run(model, PGD(steps=20), Linf(0.05), x, labels, batch_size=16)
+    robust = found.robust
+    # One prediction at the image, then 20 steps from 20 gradients and 21 predictions.
+    assert (found.forward[robust] == 22).all() and (found.backward[robust] == 20).all()
+    weak = run(model, PGD(steps=20), Linf(0.5), x, labels, batch_size=16)
+    assert not weak.robust.any()
+    assert weak.forward.double().mean() < 5 and weak.backward.double().mean() < 4
+
+
+def test_restarts_end_with_the_first_success() -> None:
+    model, x = TinyNet(), images(60)
+    labels = said(model, x)
+    once = run(model, PGD(steps=5), Linf(0.05), x, labels, batch_size=1)
+    often = run(model, PGD(steps=5, restarts=6), Linf(0.05), x, labels, batch_size=1)
+    broken_at_once = ~once.robust
+    assert torch.equal(often.forward[broken_at_once], once.forward[broken_at_once])
+    assert torch.equal(often.adversarial[broken_at_once], once.adversarial[broken_at_once])
+    assert (often.backward[often.robust] == 30).all()
+    assert not (often.robust & ~once.robust).any()
+
+
+def test_the_batch_stays_full_while_examples_wait() -> None:
+    model, x = TinyNet(), images(100)
+    counting = Counting(model)
+    run(counting, PGD(steps=10), Linf(0.05), x, said(model, x), batch_size=10)
+    attacking = counting.batches[10:]
+    # Only the tail, when fewer examples are left than places, may run smaller batches.
+    first_short = next((i for i, size in enumerate(attacking) if size < 10), len(attacking))
+    assert sum(attacking[:first_short]) > 0.7 * sum(attacking)
+
+
+def test_an_emptying_batch_is_filled_with_further_restarts() -> None:
+    model, x = TinyNet(), images(3)
+    labels = said(model, x)
+    counting = Counting(model)
+    found = run(counting, PGD(steps=4, restarts=8), Linf("1/1000"), x, labels, batch_size=24)
+    assert found.robust.all()
+    assert max(counting.batches) == 24
+    assert len(counting.batches) == 1 + 5
+
+
+def test_examples_that_are_wrong_already_are_not_attacked() -> None:
+    model, x = TinyNet(), images(20)
+    labels = said(model, x)
+    labels[:8] = (labels[:8] + 1) % 5
+    found = run(model, PGD(steps=3), Linf(0.01), x, labels)
+    assert not found.correct[:8].any() and not found.robust[:8].any()
+    assert (found.forward[:8] == 1).all() and (found.backward[:8] == 0).all()
+    assert torch.equal(found.adversarial[:8], x[:8])
+
+
+def test_known_answers_are_not_asked_for_again() -> None:
+    model, x = TinyNet(), images(10)
+    labels = said(model, x)
+    with torch.no_grad():
+        logits = model(x)
+    fresh = run(model, PGD(steps=3), Linf(0.02), x, labels)
+    known = run(model, PGD(steps=3), Linf(0.02), x, labels, clean_logits=logits)
+    assert torch.equal(known.forward, fresh.forward - 1)
+    assert torch.equal(known.robust, fresh.robust)
+
+
+def test_every_adversarial_point_is_inside_and_really_fools() -> None:
+    model, x = TinyNet(), images(60)
+    labels = said(model, x)
+    for threat in (Linf(0.05), L2(0.2)):
+        found = run(model, PGD(steps=8), threat, x, labels)
+        assert threat.contains(found.adversarial, x).all()
+        assert torch.equal(said(model, found.adversarial) == labels, found.robust)
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Dropout(), nn.Linear(8, 3))
+    model[1].eval()
+    model[4].bias.requires_grad_(False)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    modes = [module.training for module in model.modules()]
+    flags = [parameter.requires_grad for parameter in model.parameters()]
+    run(model, PGD(steps=2), Linf(0.1), images(6).float(), torch.zeros(6, dtype=torch.int64))
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert modes == [module.training for module in model.modules()]
+    assert flags == [parameter.requires_grad for parameter in model.parameters()]
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@dataclass(frozen=True)
+class Liar(PGD):
+    """Asks for points outside the ball and claims nothing else."""
+
+    def query(self, state: object) -> Tensor:
+        return torch.ones(len(state.points), *SHAPE, dtype=torch.float64)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class OutsideLiar(Liar):
+    """Also says that it may look outside of the ball."""
+
+    @property
+    def stays_inside(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("attack", [Liar(steps=3), OutsideLiar(steps=3)])
+def test_an_attack_that_leaves_the_ball_gains_nothing(attack: PGD) -> None:
+    model, x = Linear(), images(30)
+    labels = said(model, x)
+    eps = 0.9 * model.distances(x, labels, dual=1).min().item()
+    found = run(model, attack, Linf(eps), x, labels)
+    assert found.robust.all()
+    assert Linf(eps).contains(found.adversarial, x)[found.robust].all() or not attack.stays_inside
+
+
+def test_a_slope_that_is_not_a_number_does_not_end_the_search() -> None:
+    class Sore(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            # sqrt has an infinite slope at 0, and 0 times infinity is not a number.
+            first = x.flatten(1)[:, :1]
+            hurt = (first - first.detach()).abs().sqrt() * 0
+            return torch.cat([first + hurt, 1 - first], dim=1)
+
+    x = torch.full((4, *SHAPE), 0.6, dtype=torch.float64)
+    found = run(Sore(), PGD(steps=5), Linf(0.05), x, torch.zeros(4, dtype=torch.int64))
+    assert found.adversarial.isfinite().all()
+
+
+def test_goals_count_only_the_class_that_was_asked_for() -> None:
+    model, x = TinyNet(), images(30)
+    labels = said(model, x)
+    with torch.no_grad():
+        goal = model(x).topk(3, dim=1).indices[:, 2]
+    found = run(model, PGD(steps=30, loss="ce"), Linf(0.3), x, labels, goal=goal)
+    assert 5 < (~found.robust).sum() < 30
+    assert torch.equal(said(model, found.adversarial) == goal, ~found.robust)
+
+
+def test_progress_reports_every_example_once() -> None:
+    model, x = TinyNet(), images(30)
+    labels = said(model, x)
+    seen: list[int] = []
+    last: list[Progress] = []
+
+    def listen(progress: Progress, outcomes: Outcomes) -> None:
+        seen.extend(progress.settled)
+        last.append(progress)
+        assert not outcomes.robust.all() or progress.robust == progress.done
+
+    found = run(model, PGD(steps=4, restarts=3), Linf(0.05), x, labels, batch_size=8, progress=listen)
+    assert sorted(seen) == list(range(30))
+    assert last[-1].done == last[-1].total == 30
+    assert last[-1].robust == found.robust.sum()
+
+
+def test_bytes_are_images_too() -> None:
+    model = TinyNet()
+    pixels = (images(10) * 255).round().to(torch.uint8)
+    labels = said(model, pixels.double() / 255)
+    as_bytes = run(model, PGD(steps=3), Linf(0.03), pixels, labels)
+    as_floats = run(model, PGD(steps=3), Linf(0.03), pixels.double() / 255, labels)
+    assert torch.equal(as_bytes.adversarial, as_floats.adversarial)
+
+
+def test_no_examples_is_fine() -> None:
+    empty = torch.empty(0, *SHAPE, dtype=torch.float64)
+    found = run(TinyNet(), PGD(), Linf(0.1), empty, torch.empty(0, dtype=torch.int64))
+    assert len(found.robust) == 0
+
+
+def test_what_cannot_be_attacked_is_refused() -> None:
+    model, x = TinyNet(), images(4)
+    labels = said(model, x)
+    with pytest.raises(UserError, match="got 4 images and 3 labels"):
+        run(model, PGD(), Linf(0.1), x, labels[:3])
+    with pytest.raises(UserError, match=r"pixels from .* to .*, expected \[0, 1\]"):
+        run(model, PGD(), Linf(0.1), x * 255, labels)
+    with pytest.raises(UserError, match=r"labels: got torch\.float32"):
+        run(model, PGD(), Linf(0.1), x, labels.float())
+    with pytest.raises(UserError, match="batch_size: got 0"):
+        run(model, PGD(), Linf(0.1), x, labels, batch_size=0)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A gradient-free attack: random points, to show that the engine needs no slope."""
+
+    budget: int = 5
+    label: str = "guess"
+    stays_inside: bool = True
+
+    def entries(self, classes: int) -> int:
+        return 1
+
+    def start(self, examples: Examples, threat: Threat) -> GuessState:
+        return GuessState(examples, threat.random_start(examples.x, examples.keys("g")), 0 * examples.labels)
+
+    def query(self, state: GuessState) -> Tensor:
+        return state.points
+
+    def wants_gradient(self, state: GuessState) -> Tensor:
+        return torch.zeros_like(state.step, dtype=torch.bool)
+
+    def score(self, logits: Tensor, state: GuessState) -> Tensor:
+        return -logits.gather(1, state.examples.labels[:, None])[:, 0]
+
+    def update(self, state: GuessState, answer: Answer, threat: Threat) -> GuessState:
+        assert answer.gradient is None
+        return replace(state, step=state.step + 1)
+
+    def exhausted(self, state: GuessState) -> Tensor:
+        return state.step >= self.budget
+
+
+@dataclass(frozen=True)
+class GuessState:
+    examples: Examples
+    points: Tensor
+    step: Tensor
+
+
+def test_attacks_without_gradients_compute_none() -> None:
+    model, x = TinyNet(), images(20)
+    labels = said(model, x)
+    attack: Attack[GuessState] = Guess()
+    counting = Counting(model)
+    found = run(counting, attack, Linf(0.001), x, labels, batch_size=8)
+    assert counting.backward_samples == 0 and found.backward.sum() == 0
+    assert (found.forward == 6).all()
