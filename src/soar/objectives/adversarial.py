@@ -1,0 +1,56 @@
+"""Adversarial training (Madry et al., 2018): the loss at points found by an attack."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from torch import Tensor, nn
+
+from soar.attacks.batch import perturb
+from soar.attacks.pgd import PGD
+from soar.losses import cross_entropy
+from soar.objectives.objective import Objective, Output
+from soar.objectives.registry import OBJECTIVES
+from soar.threat import Threat
+
+
+@OBJECTIVES.register("adversarial")
+class Adversarial(Objective):
+    """Cross-entropy at the points where PGD with a few steps ends (PGD adversarial training).
+
+    mean_i -log p(y_i | x_i'),  x_i' = PGD_k(x_i)
+
+    k + 1 forward and backward passes. The attack sees the model in eval mode and computes no parameter
+    gradients; the one pass that counts for BatchNorm's statistics is the last, at the attacked points.
+
+    Args:
+        model: any module that maps images in [0, 1] to logits
+        threat: what the adversary may do, linf or l2
+        steps: how many steps the attack takes
+        step_size: the length of a step, such as "2/255"; by default as in PGD
+        random_start: whether the attack begins at a random point
+        loss: what the attack climbs: ce, margin or dlr
+        seed: seed of the random starts
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        threat: Threat,
+        *,
+        steps: int = 10,
+        step_size: str | float | Fraction | None = None,
+        random_start: bool = True,
+        loss: str = "ce",
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model, threat, seed=seed)
+        self.required_threat()
+        self.attack = PGD(steps=steps, step_size=step_size, random_start=random_start, loss=loss)
+
+    def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
+        """Attack the batch, then give the mean cross-entropy at the points that were found."""
+        threat = self.required_threat()
+        points = perturb(self.model, self.attack, threat, x, y, index=index, seed=self.seed, step=step)
+        logits = self.model(points)
+        return Output(cross_entropy(logits, y).mean(), logits.detach(), {})

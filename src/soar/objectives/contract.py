@@ -1,0 +1,114 @@
+"""Prove that an objective keeps the contract; for the tests of this package and of anyone's own objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from soar import randomness
+from soar.errors import UserError
+from soar.objectives.objective import Objective, Output
+from soar.threat import L2, Linf, Threat
+
+Build = Callable[[nn.Module, Threat], Objective]
+
+
+def check_objective(build: Build, *, norms: tuple[str, ...] = ("linf", "l2"), seed: int = 0) -> None:
+    """Build an objective on small networks and fail if it breaks a promise.
+
+    Checked for one channel of 28x28 and three of 32x32, two and ten classes, and every norm: the loss is a
+    finite scalar whose gradient reaches every parameter; the loss of a batch is the mean of the losses of
+    its examples; the same seed and step give the same loss; channels_last makes no difference; mode, flags
+    and parameters of the model are left as they were; BatchNorm sees exactly one batch; the global random
+    numbers are not used. A norm that is not listed must be refused with a UserError.
+
+    Args:
+        build: makes the objective from a model and a threat
+        norms: the norms that the objective supports
+        seed: seed of the networks and images
+
+    Raises:
+        AssertionError: naming the promise that was broken
+
+    >>> from soar.objectives import Adversarial
+    >>> check_objective(lambda model, threat: Adversarial(model, threat, steps=2))
+    """
+    threats: dict[str, Threat] = {"linf": Linf("8/255"), "l2": L2("1/2")}
+    for shape, classes in (((1, 28, 28), 2), ((3, 32, 32), 10)):
+        keys = randomness.key(seed, torch.arange(4), "contract")
+        x = randomness.uniform(keys, shape, torch.float64)
+        y = randomness.integers(keys, classes)
+        for norm, threat in threats.items():
+            if norm in norms:
+                _check_loss(build, threat, x, y, classes, seed)
+                _check_traces(build, threat, x, y, classes, seed)
+            else:
+                _check_refusal(build, threat, shape, classes, seed)
+
+
+def _check_loss(build: Build, threat: Threat, x: Tensor, y: Tensor, classes: int, seed: int) -> None:
+    index = torch.arange(10, 10 + len(y))
+
+    def output(rows: slice, images: Tensor = x) -> tuple[Output, nn.Module]:
+        model = _network(x.shape[1], classes, seed, batch_norm=False)
+        return build(model, threat)(images[rows], y[rows], index[rows], 3), model
+
+    whole, model = output(slice(None))
+    assert whole.loss.dim() == 0 and bool(whole.loss.isfinite()), "the loss is a finite scalar"
+    assert whole.logits.shape == (len(y), classes), "there are logits for every example"
+    assert not whole.logits.requires_grad, "logits carry no graph"
+    for name, value in whole.metrics.items():
+        assert value.dim() == 0 and not value.requires_grad, f"metric {name} is a scalar without a graph"
+    whole.loss.backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, f"the gradient reaches {name}"
+        assert bool(parameter.grad.isfinite().all()), f"the gradient of {name} is finite"
+    alone = torch.stack([output(slice(i, i + 1))[0].loss for i in range(len(y))]).mean()
+    assert torch.allclose(alone, whole.loss, rtol=1e-8), "a batch is the mean of its examples"
+    assert torch.equal(output(slice(None))[0].loss, whole.loss), "the same seed gives the same loss"
+    last = output(slice(None), x.to(memory_format=torch.channels_last))[0].loss
+    assert torch.allclose(last, whole.loss, rtol=1e-8), "channels_last makes no difference"
+
+
+def _check_traces(build: Build, threat: Threat, x: Tensor, y: Tensor, classes: int, seed: int) -> None:
+    model = _network(x.shape[1], classes, seed, batch_norm=True)
+    first = next(model.parameters())
+    first.requires_grad_(False)
+    modes = [module.training for module in model.modules()]
+    flags = [parameter.requires_grad for parameter in model.parameters()]
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    generator = torch.get_rng_state()
+    build(model, threat)(x, y).loss.backward()
+    assert modes == [module.training for module in model.modules()], "the mode is left as it was"
+    after = list(model.parameters())
+    assert flags == [parameter.requires_grad for parameter in after], "flags are left as they were"
+    assert all(map(torch.equal, before, after)), "parameters are left as they were"
+    assert torch.equal(generator, torch.get_rng_state()), "the global generator is not used"
+    assert int(model.get_buffer("1.num_batches_tracked")) == 1, "BatchNorm sees exactly one batch"
+
+
+def _check_refusal(
+    build: Build, threat: Threat, shape: tuple[int, int, int], classes: int, seed: int
+) -> None:
+    try:
+        build(_network(shape[0], classes, seed, batch_norm=False), threat)
+    except UserError:
+        return
+    raise AssertionError(f"a norm that is not supported is refused ({threat})")
+
+
+def _network(channels: int, classes: int, seed: int, *, batch_norm: bool) -> nn.Module:
+    """Make a small smooth network in float64, so that rounding cannot decide anything."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        layers = nn.Sequential(
+            nn.Conv2d(channels, 3, 3, stride=2),
+            nn.BatchNorm2d(3) if batch_norm else nn.Identity(),
+            nn.Softplus(),
+            nn.AdaptiveAvgPool2d(3),
+            nn.Flatten(),
+            nn.Linear(27, classes),
+        )
+    return layers.to(torch.float64)

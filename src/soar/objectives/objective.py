@@ -1,0 +1,83 @@
+"""What training minimises: a module that holds the model and returns loss, logits and metrics."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from soar.errors import UserError
+from soar.threat import Threat
+
+
+class Output(NamedTuple):
+    """What an objective says about a batch."""
+
+    loss: Tensor
+    """the scalar to call backward on"""
+    logits: Tensor
+    """the predictions the loss was computed from, without a graph"""
+    metrics: dict[str, Tensor]
+    """scalars worth logging, without a graph"""
+
+
+class Objective(nn.Module, ABC):
+    """Holds a model; `objective(x, y)` gives the loss, in anyone's training loop.
+
+    Inner attacks and every inner gradient happen inside `forward`. Data-parallel wrapping therefore goes
+    around the objective and never around the bare model. The threat may be replaced between steps, for
+    example by a smaller one while training warms up.
+
+    Args:
+        model: any module that maps images in [0, 1] to logits
+        threat: what the adversary may do
+        seed: seed of all random numbers drawn inside
+    """
+
+    allows_bfloat16: ClassVar[bool] = True
+    """Whether the mathematics survives bfloat16; finite differences of gradients do not."""
+
+    model: nn.Module
+    threat: Threat | None
+
+    def __init__(self, model: nn.Module, threat: Threat | None = None, *, seed: int = 0) -> None:
+        super().__init__()
+        self.model = model
+        self.threat = threat
+        self.seed = seed
+        self.calls = 0
+
+    def forward(self, x: Tensor, y: Tensor, index: Tensor | None = None, step: int | None = None) -> Output:
+        """Give the loss of a batch.
+
+        Random numbers depend on the seed, the step and each example's index. A loop that gives neither
+        still gets new numbers at every call.
+
+        Args:
+            x: images in [0, 1]
+            y: true classes
+            index: identity of each example; by default its position in the batch
+            step: the training step; by default the number of calls so far
+        """
+        if index is None:
+            index = torch.arange(len(y), device=y.device)
+        if step is None:
+            step = self.calls
+            self.calls += 1
+        return self.compute(x, y, index, step)
+
+    @abstractmethod
+    def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
+        """Give the loss of a batch; this is what a new objective implements."""
+
+    def required_threat(self) -> Threat:
+        """Give the threat, or refuse to go on without one.
+
+        Raises:
+            UserError: if the objective was made without a threat
+        """
+        if self.threat is None:
+            raise UserError(f"{type(self).__name__} needs a threat, such as Linf('8/255') (field threat)")
+        return self.threat

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from soar.attacks import PGD, perturb
+from soar.errors import UserError
+from soar.losses import cross_entropy
+from soar.objectives import Adversarial, Standard
+from soar.threat import L2, Linf, Threat
+from tests.attacks.problems import Linear, TinyNet, images, said
+
+
+def test_loss_on_a_linear_model_is_the_closed_form() -> None:
+    # Two classes: the margin grows by at most eps ||w||_q, so the worst loss is softplus(m + eps ||w||_q).
+    model, x = Linear(classes=2), images(8)
+    y = said(model, x)
+    w = (model.weight[1] - model.weight[0]).flatten().detach()
+    kinds: list[tuple[Threat, int]] = [(Linf("0.05"), 1), (L2("0.1"), 2)]
+    for threat, dual in kinds:
+        clean = model(x)
+        margin = clean.gather(1, 1 - y[:, None])[:, 0] - clean.gather(1, y[:, None])[:, 0]
+        reach = threat.radius * torch.linalg.vector_norm(w, ord=dual)
+        expected = torch.nn.functional.softplus(margin + reach).mean()
+        found = Adversarial(model, threat, steps=60)(x, y).loss
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_loss_is_cross_entropy_at_the_attacked_points() -> None:
+    model, x = TinyNet(), images(6)
+    y = said(model, x)
+    index = torch.arange(6)
+    points = perturb(model, PGD(steps=3), Linf(0.1), x, y, index=index, seed=5, step=7)
+    expected = cross_entropy(model(points), y).mean()
+    found = Adversarial(model, Linf(0.1), steps=3, seed=5)(x, y, index, 7)
+    torch.testing.assert_close(found.loss, expected)
+    torch.testing.assert_close(found.logits, model(points).detach())
+
+
+def test_gradient_is_that_of_the_loss_at_fixed_points() -> None:
+    model, x = TinyNet(), images(6)
+    y = said(model, x)
+    index = torch.arange(6)
+    Adversarial(model, L2(0.1), steps=3)(x, y, index, 0).loss.backward()
+    points = perturb(model, PGD(steps=3), L2(0.1), x, y, index=index, seed=0, step=0)
+    expected = torch.autograd.grad(cross_entropy(model(points), y).mean(), list(model.parameters()))
+    for parameter, slope in zip(model.parameters(), expected, strict=True):
+        assert parameter.grad is not None
+        torch.testing.assert_close(parameter.grad, slope)
+
+
+class Passes(nn.Module):
+    """Counts forward passes, and which of them were in training mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = TinyNet()
+        self.modes: list[bool] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.modes.append(self.training)
+        logits: Tensor = self.model(x)
+        return logits
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_passes_are_the_arithmetic_of_the_method(steps: int) -> None:
+    model, x = Passes(), images(3)
+    Adversarial(model, Linf(0.1), steps=steps)(x, said(model.model, x))
+    assert model.modes == [False] * steps + [True]
+
+
+def test_a_replaced_threat_is_used() -> None:
+    model, x = TinyNet(), images(10)
+    y = said(model, x)
+    objective = Adversarial(model, Linf(0.2), steps=5)
+    strong = objective(x, y, step=0).loss
+    objective.threat = Linf("1/1000000")
+    weak = objective(x, y, step=0).loss
+    torch.testing.assert_close(weak, Standard(model)(x, y).loss, rtol=1e-3, atol=1e-6)
+    assert strong > weak
+
+
+def test_calls_without_a_step_draw_new_numbers() -> None:
+    model, x = TinyNet(), images(4)
+    y = said(model, x)
+    objective = Adversarial(model, Linf(0.1), steps=1, step_size="1/10000")
+    assert objective(x, y).loss != objective(x, y).loss
+    assert objective.calls == 2
+
+
+def test_bad_values_are_refused_when_the_objective_is_made() -> None:
+    with pytest.raises(UserError, match="Adversarial needs a threat"):
+        Adversarial(TinyNet(), None)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="steps: got 0, expected at least 1"):
+        Adversarial(TinyNet(), Linf(0.1), steps=0)
+    with pytest.raises(UserError, match="unknown loss 'hinge'"):
+        Adversarial(TinyNet(), Linf(0.1), loss="hinge")
