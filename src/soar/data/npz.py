@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,12 @@ def read(path: Path) -> Source:
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
+        with path.open("rb") as stream:
+            archive = np.load(stream, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
                 raise UserError(f"{path}: a single array, expected an .npz archive of four")
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+            return dict(archive)
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, UserError):
             raise
         raise UserError(f"{path}: not an .npz archive of plain arrays ({error})") from None

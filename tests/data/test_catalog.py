@@ -1,0 +1,64 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from soar.data import catalog
+from soar.errors import UserError
+
+
+def write_npz(path: Path) -> None:
+    np.savez(path, x_test=np.zeros((3, 8, 8), np.uint8), y_test=np.arange(3))
+
+
+def test_every_data_set_is_described() -> None:
+    names = [entry.name for entry in catalog.DATASETS]
+    assert names == ["cifar10", "fashion-mnist", "fashion-mnist-sample", "folder", "npz", "svhn"]
+    assert all(entry.description.endswith(".") for entry in catalog.DATASETS)
+
+
+@pytest.mark.parametrize("prefix", ["", "npz:"])
+def test_an_archive_is_read_by_path(tmp_path: Path, prefix: str) -> None:
+    write_npz(tmp_path / "own.npz")
+    assert len(catalog.read(f"{prefix}{tmp_path / 'own.npz'}").test) == 3
+
+
+def test_an_archive_may_have_any_name_after_the_prefix(tmp_path: Path) -> None:
+    write_npz(tmp_path / "own.npz")
+    (tmp_path / "own.npz").rename(tmp_path / "own")
+    assert len(catalog.read(f"npz:{tmp_path / 'own'}").test) == 3
+
+
+def test_a_path_may_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_npz(tmp_path / "own.npz")
+    assert len(catalog.read("~/own.npz").test) == 3
+
+
+@pytest.mark.parametrize("name", ["/nowhere/own.npz", "folder:/nowhere"])
+def test_a_path_must_exist(name: str) -> None:
+    with pytest.raises(UserError, match=r":/nowhere.*: does not exist \(data\.name, --data\)"):
+        catalog.read(name)
+
+
+def test_an_unknown_name_is_answered_with_a_suggestion() -> None:
+    with pytest.raises(UserError, match=r"unknown data set 'cifra10' .*did you mean 'cifar10'\?"):
+        catalog.read("cifra10")
+
+
+def test_files_not_there_are_answered_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOAR_DATA", str(tmp_path))
+    with pytest.raises(UserError, match=r"data_batch_1\.bin is missing.*`soar data fetch cifar10`"):
+        catalog.read("cifar10")
+    with pytest.raises(UserError, match=f"`soar data fetch svhn --root {tmp_path}`"):
+        catalog.read("svhn", tmp_path)
+
+
+def test_listing_does_not_wait_for_torch() -> None:
+    code = "import sys; import soar.data.fetch; print('torch' in sys.modules, 'PIL' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
