@@ -92,7 +92,10 @@ class GuardSettings:
     explosion: Annotated[float, Meta(gt=1)] = 10.0
     """Stop when the loss is above this many times its running mean (or 1, if that is larger)."""
     overfitting: Literal["stop", "warn", "off"] = "stop"
-    """What to do when robust validation accuracy has collapsed (catastrophic overfitting)."""
+    """What to do when robust validation accuracy has collapsed (catastrophic overfitting).
+
+    Only where that accuracy also selects the best checkpoint: standard training loses it by nature.
+    """
     overfitting_drop: Share = 0.2
     """How far below its best robust validation accuracy must fall, as a share of the examples."""
 

@@ -251,7 +251,9 @@ class Trainer:
         shown = {"clean": scores.clean}
         if scores.robust is not None:
             shown["robust"] = scores.robust
-            self.guards.after_validation(scores.robust)
+            if self.validation.select == "robust":
+                # A training that is judged by clean accuracy may well lose the robust one.
+                self.guards.after_validation(scores.robust)
         self._log({"kind": "validation"} | shown)
         texts = {name: f"{share:.1%}" for name, share in shown.items()}
         bar.note(f"epoch {self._epoch():g}: " + ", ".join(f"{k} {v}" for k, v in texts.items()))

@@ -55,7 +55,7 @@ class Updates:
         self.micro_batch = local_batch(settings.batch_size, settings.accumulate, world)
         self.layout = torch.channels_last if settings.channels_last else torch.contiguous_format
         objective.to(device)
-        objective.model.to(memory_format=self.layout)
+        objective.model.to(memory_format=self.layout)  # type: ignore[call-overload]
         self.dtype = placement(objective.model)[1]
         self.optimizer = torch.optim.SGD(
             [parameter for parameter in objective.parameters() if parameter.requires_grad],
