@@ -1,0 +1,68 @@
+"""Image classifiers that map [0, 1] pixels to logits; input normalisation is their first layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from soar.models.cnn import cnn6, cnn8
+from soar.models.normalization import STATISTICS, Statistics, standardize
+from soar.models.resnet import resnet10, resnet18
+from soar.models.wide_resnet import wide_resnet
+from soar.registry import Registry
+
+MODELS: Registry[nn.Module] = Registry("model")
+MODELS.register("cnn6")(cnn6)
+MODELS.register("cnn8")(cnn8)
+MODELS.register("resnet10")(resnet10)
+MODELS.register("resnet18")(resnet18)
+MODELS.register("wide_resnet")(wide_resnet)
+
+
+def build(
+    name: str,
+    *,
+    seed: int,
+    num_classes: int = 10,
+    image_shape: tuple[int, int, int] = (3, 32, 32),
+    options: dict[str, Any] | None = None,
+) -> nn.Module:
+    """Build a registered model on the CPU with weights that depend on the seed alone.
+
+    PyTorch's initialisers draw from the global generator. It is seeded for the time of the call
+    and then put back, so that nothing else notices.
+
+    Args:
+        name: a name in `MODELS`
+        seed: of the initial weights
+        num_classes: the number of logits
+        image_shape: channels, height and width of an image
+        options: the builder's own options, as a recipe or a flag gives them
+
+    Raises:
+        UserError: for an unknown name, an unknown option or a value that makes no sense
+
+    >>> first, second = (build("cnn6", seed=7, options={"width": "4"}) for _ in range(2))
+    >>> torch.equal(first.linear.weight, second.linear.weight)
+    True
+    """
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        # torch.manual_seed would reseed the accelerators too, which fork_rng does not put back.
+        torch.default_generator.manual_seed(seed)
+        return MODELS.build(name, options or {}, num_classes, image_shape)
+
+
+__all__ = [
+    "MODELS",
+    "STATISTICS",
+    "Statistics",
+    "build",
+    "cnn6",
+    "cnn8",
+    "resnet10",
+    "resnet18",
+    "standardize",
+    "wide_resnet",
+]

@@ -1,0 +1,37 @@
+from typing import Literal
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from soar.models import resnet10, resnet18
+
+
+def test_forward_is_the_written_out_network() -> None:
+    """Compare with the network in plain functions, from the same weights."""
+    network = resnet10(width=3, conv_bias=False).double()
+    weights = network.state_dict()
+    x = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    h = F.relu(F.conv2d(x, weights["stem.weight"], padding=1))
+    for stage in range(4):
+        stride = 1 if stage == 0 else 2
+        block = f"blocks.{stage}"
+        branch = F.relu(F.conv2d(h, weights[f"{block}.conv1.weight"], stride=stride, padding=1))
+        branch = F.conv2d(branch, weights[f"{block}.conv2.weight"], padding=1)
+        if stage > 0:
+            h = F.conv2d(h, weights[f"{block}.shortcut.0.weight"], stride=stride)
+        h = F.relu(branch + h)
+    assert h.shape[-2:] == (4, 4)
+    h = F.avg_pool2d(h, 4).flatten(1)
+    expected = F.linear(h, weights["linear.weight"], weights["linear.bias"])
+    torch.testing.assert_close(network(x), expected)
+
+
+@pytest.mark.parametrize("norm", ["none", "batch", "group"])
+def test_silent_branches_leave_only_the_shortcuts(norm: Literal["none", "batch", "group"]) -> None:
+    network = resnet18(width=4, norm=norm, groups=2, conv_bias=True, zero_init_residual=True).eval()
+    x = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    h = F.relu(network.stem_norm(network.stem(x)))
+    for block in network.blocks:
+        h = F.relu(block.get_submodule("shortcut")(h))
+    torch.testing.assert_close(network(x), network.linear(h.mean(dim=(2, 3))))
