@@ -1,0 +1,7 @@
+"""Evaluation: how robust a model is, and the record of what was found."""
+
+from soar.evaluation.assessment import Assessment, AttackResult
+from soar.evaluation.evaluate import evaluate
+from soar.evaluation.interval import wilson
+
+__all__ = ["Assessment", "AttackResult", "evaluate", "wilson"]

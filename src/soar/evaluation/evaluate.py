@@ -1,0 +1,198 @@
+"""Measure how robust a model is: every attack on every example, shared over processes, resumable."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from soar.attacks import Attack, Outcomes, Progress, predict, run
+from soar.attacks.oracle import check_images
+from soar.attacks.suites import Wanted, resolve
+from soar.data import Split
+from soar.environment import environment
+from soar.evaluation.assessment import Assessment, AttackResult
+from soar.evaluation.journal import Journal, fingerprint
+from soar.model_state import placement, probing
+from soar.progress import Mode
+from soar.progress import Progress as Bar
+from soar.threat import Threat
+from soar.training.distributed import World, current
+
+Examples = Split | tuple[Tensor, Tensor]
+
+
+def evaluate(
+    model: nn.Module,
+    data: Examples,
+    threat: Threat,
+    attacks: Wanted = "quick",
+    *,
+    seed: int = 0,
+    batch_size: int = 128,
+    name: str = "model",
+    data_name: str = "data",
+    progress: Mode = "quiet",
+    journal: Path | None = None,
+) -> Assessment:
+    """Attack a model and say, with intervals, how often it stays right.
+
+    Every attack runs alone on all examples that are classified right. Under torchrun each process takes a
+    part of the examples and all of them return the whole result.
+
+    Args:
+        model: any module that maps images in [0, 1] to logits
+        data: a split, or images (uint8, or float in [0, 1]) and labels
+        threat: what the adversary may do
+        attacks: a suite such as "quick", an attack, or a list of them
+        seed: seed of all random numbers
+        batch_size: how many examples are evaluated at once
+        name: what to call the model in the record
+        data_name: what to call the data in the record
+        progress: "auto", "live", "plain" or "quiet"
+        journal: a file for what is found on the way; a second call with the same arguments goes on from it
+
+    Raises:
+        UserError: if the data or an attack makes no sense
+
+    >>> from soar.threat import Linf
+    >>> x, y = torch.tensor([[[[0.9, 0.1]]], [[[0.45, 0.55]]]]), torch.tensor([0, 1])
+    >>> found = evaluate(nn.Flatten(), (x, y), Linf("0.1"), "fgsm")
+    >>> found.accuracy("clean"), found.accuracy("FGSM"), found.worst_case
+    (1.0, 0.5, 0.5)
+    """
+    chosen = resolve(attacks)
+    images, labels, index = _parts(data)
+    check_images(images, labels)
+    world = current()
+    mine = world.shard(len(labels))
+    description = f"{[describe(attack) for attack in chosen]} {threat} {seed} {data_name} {len(labels)}"
+    record = (
+        nullcontext(None)
+        if journal is None
+        else Journal(journal, fingerprint(model, description), world.rank)
+    )
+    with record as notes:
+        work = _Work(model, images[mine], labels[mine], index[mine], threat, seed, batch_size, notes)
+        mode: Mode = progress if world.is_main else "quiet"
+        results = tuple(work.attack(attack, mode) for attack in chosen)
+    part = Assessment(
+        model=name,
+        data=data_name,
+        threat=threat,
+        seed=seed,
+        index=work.index,
+        labels=work.labels,
+        correct=work.correct,
+        attacks=results,
+        environment=environment(),
+    )
+    return _together(part, world)
+
+
+def describe(attack: Attack[Any]) -> dict[str, Any]:
+    """Give an attack's name and numbers, as they are stored.
+
+    >>> from soar.attacks import FGSM
+    >>> describe(FGSM())["name"]
+    'FGSM'
+    """
+    numbers = {one.name: getattr(attack, one.name) for one in fields(attack)}  # type: ignore[arg-type]
+    plain = {
+        key: value if isinstance(value, bool | int | float | str | None) else _as_text(value)
+        for key, value in numbers.items()
+    }
+    return {"name": type(attack).__name__, "parameters": plain}
+
+
+class _Work:
+    """The part of an evaluation that one process does."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        images: Tensor,
+        labels: Tensor,
+        index: Tensor,
+        threat: Threat,
+        seed: int,
+        batch_size: int,
+        journal: Journal | None,
+    ) -> None:
+        self.model, self.images, self.labels, self.index = model, images, labels, index
+        self.threat, self.seed, self.batch_size, self.journal = threat, seed, batch_size, journal
+        with probing(model):
+            self.logits = predict(model, images, batch_size)
+        device, _ = placement(model)
+        self.correct = (self.logits.argmax(dim=1) == labels.to(device)).cpu()
+
+    def attack(self, attack: Attack[Any], mode: Mode) -> AttackResult:
+        """Run one attack on the examples that the journal does not know yet."""
+        known = self.journal.known.get(attack.label, {}) if self.journal else {}
+        is_known = torch.tensor([int(i) in known for i in self.index], dtype=torch.bool)
+        rows = (self.correct & ~is_known).nonzero()[:, 0]
+        total = int(self.correct.sum())
+        began = time.monotonic()
+        with Bar(total, attack.label, mode, done=total - len(rows)) as bar:
+            outcomes = self._run(attack, rows, bar)
+        robust, forward, backward = self.correct.clone(), *(torch.zeros_like(self.labels) for _ in range(2))
+        robust[rows] = outcomes.robust.cpu()
+        forward[rows] = outcomes.forward.cpu()
+        backward[rows] = outcomes.backward.cpu()
+        for row in (self.correct & is_known).nonzero()[:, 0].tolist():
+            kept, forward[row], backward[row] = known[int(self.index[row])]
+            robust[row] = bool(kept)
+        return AttackResult(
+            label=attack.label,
+            **describe(attack),
+            robust=robust,
+            forward=forward,
+            backward=backward,
+            seconds=time.monotonic() - began,
+        )
+
+    def _run(self, attack: Attack[Any], rows: Tensor, bar: Bar) -> Outcomes:
+        index = self.index[rows]
+
+        def listen(progress: Progress, outcomes: Outcomes) -> None:
+            if self.journal is not None:
+                self.journal.write(attack.label, index, progress.settled, outcomes)
+            bar.advance(len(progress.settled), robust=f"{progress.robust / progress.done:.1%}")
+
+        return run(
+            self.model,
+            attack,
+            self.threat,
+            self.images[rows],
+            self.labels[rows],
+            index=index,
+            seed=self.seed,
+            batch_size=self.batch_size,
+            clean_logits=self.logits[rows.to(self.logits.device)],
+            progress=listen,
+        )
+
+
+def _parts(data: Examples) -> tuple[Tensor, Tensor, Tensor]:
+    if isinstance(data, tuple):
+        images, labels = data
+        return images, labels, torch.arange(len(labels))
+    return data.images, data.labels, data.indices
+
+
+def _together(part: Assessment, world: World) -> Assessment:
+    """Join what all processes found, in the order of the examples."""
+    whole, *others = world.gather(part)
+    for other in others:
+        whole = whole.merge(other)
+    joined: Assessment = whole
+    return joined
+
+
+def _as_text(value: Any) -> str:
+    return getattr(value, "__name__", None) or str(value)

@@ -1,0 +1,80 @@
+"""Assessments as tables for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from soar.evaluation.assessment import WORST, Assessment
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def table(assessment: Assessment) -> Table:
+    """Make a table of one assessment: clean, each attack, worst case, with intervals and passes."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, title=_title(assessment), title_justify="left")
+    made.add_column("attack")
+    for heading in ("accuracy", "95 % interval", "forward / image", "backward / image", "seconds"):
+        made.add_column(heading, justify="right")
+    seconds = {result.label: result.seconds for result in assessment.attacks}
+    for name in assessment.names:
+        forward, backward = assessment.passes(name)
+        time = sum(seconds.values()) if name == WORST else seconds.get(name)
+        made.add_row(
+            name,
+            percent(assessment.accuracy(name)),
+            between(assessment.interval(name)),
+            f"{forward:.1f}",
+            f"{backward:.1f}",
+            "" if time is None else f"{time:.1f}",
+            style="bold" if name == WORST else "",
+        )
+    return made
+
+
+def comparison(assessments: dict[str, Assessment]) -> Table:
+    """Make a table of several assessments side by side, one column each.
+
+    Args:
+        assessments: what was found, by the name to show above the column
+    """
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD)
+    made.add_column("attack")
+    for heading in assessments:
+        made.add_column(heading, justify="right")
+    names = next(iter(assessments.values())).names
+    for name in names:
+        cells = [
+            f"{percent(found.accuracy(name))}  ({between(found.interval(name))})"
+            for found in assessments.values()
+        ]
+        made.add_row(name, *cells, style="bold" if name == WORST else "")
+    return made
+
+
+def percent(share: float) -> str:
+    """Write a share in per cent.
+
+    >>> percent(0.5625)
+    '56.2 %'
+    """
+    return f"{100 * share:.1f} %"
+
+
+def between(limits: tuple[float, float]) -> str:
+    """Write an interval in per cent.
+
+    >>> between((0.1, 0.25))
+    '10.0 - 25.0'
+    """
+    return f"{100 * limits[0]:.1f} - {100 * limits[1]:.1f}"
+
+
+def _title(assessment: Assessment) -> str:
+    return f"{assessment.model} on {len(assessment)} images of {assessment.data}, {assessment.threat}"

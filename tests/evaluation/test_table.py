@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from soar.evaluation.table import comparison, table
+from tests.evaluation.test_assessment import assessment
+
+
+def text(renderable: object) -> list[str]:
+    written = io.StringIO()
+    Console(width=120, file=written).print(renderable)
+    return [line.rstrip() for line in written.getvalue().splitlines()]
+
+
+def test_a_table_has_a_row_for_clean_each_attack_and_the_worst_case() -> None:
+    lines = text(table(assessment()))
+    assert lines[0] == "net on 5 images of things, linf 8/255"
+    rows = [line.split() for line in lines if " - " in line]
+    assert [row[0] for row in rows] == ["clean", "A", "B", "worst"]
+    assert rows[1][1:] == ["40.0", "%", "11.8", "-", "76.9", "4.0", "3.0", "1.5"]
+    assert rows[3][2:] == ["20.0", "%", "3.6", "-", "62.4", "9.0", "6.0", "3.0"]
+
+
+def test_a_comparison_has_a_column_for_each() -> None:
+    lines = text(comparison({"standard": assessment(), "robust": assessment()}))
+    assert "standard" in lines[1] and "robust" in lines[1]
+    worst = next(line for line in lines if "worst case" in line)
+    assert worst.count("20.0 %  (3.6 - 62.4)") == 2
