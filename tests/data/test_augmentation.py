@@ -13,7 +13,7 @@ def slow_reference(
     image: np.ndarray, augmentation: Augmentation, top: int, left: int, mirrored: bool
 ) -> np.ndarray:
     """Move one image pixel by pixel."""
-    channels, height, width = image.shape
+    _, height, width = image.shape
     out = np.zeros_like(image)
     for row in range(height):
         for column in range(width):

