@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from soar.training.guards import Guards
+from soar.training.settings import GuardSettings
+
+
+def test_the_running_mean() -> None:
+    guards = Guards(GuardSettings())
+    for loss in (2.0, 4.0, 3.0):
+        assert guards.before_update(loss, 1.0) is None
+    assert guards.mean_loss == pytest.approx(0.95 * (0.95 * 2 + 0.05 * 4) + 0.05 * 3)
+
+
+@pytest.mark.parametrize(
+    ("loss", "norm", "verdict"),
+    [
+        (math.nan, 1.0, "the loss is nan"),
+        (math.inf, 1.0, "the loss is inf"),
+        (1.0, math.nan, "the gradient norm is nan (loss 1)"),
+        (1.0, math.inf, "the gradient norm is inf (loss 1)"),
+        (20.1, 1.0, "the loss 20.1 is above 20, 10 times its running mean (guards.explosion)"),
+        (19.9, 1e9, None),
+    ],
+)
+def test_verdicts_before_an_update(loss: float, norm: float, verdict: str | None) -> None:
+    guards = Guards(GuardSettings(explosion=10), mean_loss=2.0)
+    assert guards.before_update(loss, norm) == verdict
+    if verdict:
+        assert guards.mean_loss == 2.0, "a bad loss does not enter the mean"
+
+
+def test_an_odd_batch_of_a_fitted_training_set_is_no_explosion() -> None:
+    guards = Guards(GuardSettings(explosion=10), mean_loss=0.001)
+    assert guards.before_update(0.5, 1.0) is None
+
+
+@pytest.mark.parametrize(("last", "is_overfitting"), [(0.31, False), (0.29, True), (0.0, True)])
+def test_a_fall_by_more_than_the_limit_is_overfitting(last: float, is_overfitting: bool) -> None:
+    guards = Guards(GuardSettings(overfitting_drop=0.2))
+    assert guards.overfitting is None
+    for robust in (0.4, 0.5, last):
+        guards.after_validation(robust)
+    assert (guards.overfitting is not None) == is_overfitting
+
+
+def test_overfitting_names_the_figures_and_the_setting() -> None:
+    guards = Guards(GuardSettings(), best_robust=0.512, last_robust=0.02)
+    assert guards.overfitting == (
+        "catastrophic overfitting: robust validation accuracy fell from 51.2% to 2.0%, "
+        "more than 20% (guards.overfitting_drop)"
+    )
+    assert Guards(GuardSettings(overfitting="off"), None, 0.5, 0.0).overfitting is None
+
+
+def test_a_recovery_is_forgiven() -> None:
+    guards = Guards(GuardSettings(overfitting="warn"), best_robust=0.5, last_robust=0.0)
+    guards.after_validation(0.45)
+    assert guards.overfitting is None
+
+
+def test_state_survives_json() -> None:
+    guards = Guards(GuardSettings(), mean_loss=0.1 + 0.2, best_robust=1 / 3, last_robust=0.25)
+    state = json.loads(json.dumps(guards.state()))
+    assert Guards.restore(GuardSettings(), state) == guards
+    assert Guards.restore(GuardSettings(), Guards(GuardSettings()).state()).mean_loss is None
