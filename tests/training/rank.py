@@ -1,0 +1,99 @@
+"""One of several processes that train together, run by `test_distributed`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+
+from soar.objectives import OBJECTIVES
+from soar.threat import Linf
+from soar.training import distributed
+from soar.training.settings import GuardSettings
+from soar.training.trainer import Trainer
+from tests.training import small
+
+OPTIONS: dict[str, Any] = globals().get("OPTIONS", {})
+
+
+def trainer(name: str, run: Path, **options: Any) -> Trainer:
+    """Train a registered objective as it is by default, in float64 and without BatchNorm."""
+    model = small.network(dtype=torch.float64)
+    objective = OBJECTIVES.build(name, {}, model, Linf("8/255"), seed=3)
+    changes = {"max_steps": 3, "accumulate": 2, "ema_decay": 0.9, "lr": 0.02} | options
+    guards = GuardSettings(explosion=1e9, overfitting="off")
+    return small.trainer(run, objective=objective, guards=guards, **changes)
+
+
+def collectives(world: distributed.World) -> dict[str, Any]:
+    """Use every collective once, with values that tell who gave them."""
+    buffer = torch.tensor([10.0 + world.rank])
+    world.copy_from_main([buffer])
+    world.barrier()
+    return {
+        "rank": world.rank,
+        "gather": world.gather({"rank": world.rank}),
+        "tensor": world.gather_tensor(torch.full((world.rank + 1,), world.rank)).tolist(),
+        "mean": world.mean(torch.tensor([float(world.rank)])).tolist(),
+        "from_main": world.from_main(f"said by {world.rank}"),
+        "copy": buffer.tolist(),
+        "nested": _nested(),
+    }
+
+
+def _nested() -> int:
+    with distributed.joined("cpu") as inner:
+        return inner.size
+
+
+def interrupted(run: Path, rank: int) -> str:
+    """Only one process gets the signal; all must stop after the same step."""
+
+    class Interrupt:
+        def log(self, step: int, row: Mapping[str, float | str]) -> None:
+            if step == 2:
+                os.kill(other, signal.SIGTERM)
+
+        def close(self) -> None: ...
+
+    other = distributed.current().gather(os.getpid())[1]
+    sinks = [Interrupt()]
+    result = trainer("standard", run, sinks=sinks, max_steps=6).fit()
+    return f"{result.status} {result.steps}"
+
+
+def main(*, rank: int, folder: str, port: int) -> None:
+    torch.set_num_threads(1)
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    root = Path(folder)
+    found: dict[str, Any] = {}
+    with distributed.joined("cpu") as world:
+        found["collectives"] = collectives(world)
+        for entry in OBJECTIVES:
+            trained = trainer(entry.name, root / entry.name)
+            trained.fit()
+            file = root / f"{entry.name}-{rank}.safetensors"
+            safetensors.torch.save_file(small.weights(trained), file)
+        found["interrupted"] = interrupted(root / "interrupted", rank)
+        resumed = trainer("standard", root / "interrupted", resume=True, max_steps=6)
+        found["resumed"] = resumed.fit().status
+        validated = small.trainer(root / "batchnorm", objective=batch_norm(), max_steps=3)
+        found["scores"] = vars(validated.fit().last_scores)
+    (root / f"found-{rank}.json").write_text(json.dumps(found))
+
+
+def batch_norm() -> small.Plain:
+    """BatchNorm keeps statistics of its own in every process."""
+    model = torch.nn.Sequential(torch.nn.BatchNorm2d(1), small.network())
+    return small.Plain(model, Linf("8/255"))
+
+
+if OPTIONS:
+    main(**OPTIONS)

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+import multiprocessing
+import runpy
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from soar.errors import UserError
+from soar.objectives import OBJECTIVES
+from soar.threat import Linf
+from soar.training import checkpoints, distributed
+from soar.training.distributed import World, local_batch
+from soar.training.settings import ValidationSettings
+from soar.training.validation import Scores, validate
+from tests.training import rank, small
+
+SCRIPT = Path(__file__).with_name("rank.py")
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two processes left behind that trained every objective together."""
+    folder = tmp_path_factory.mktemp("together")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch._dynamo", "soar.training.trainer", "soar.models"])
+    processes = [
+        context.Process(
+            target=runpy.run_path,
+            args=(str(SCRIPT),),
+            kwargs={"init_globals": {"OPTIONS": {"rank": r, "folder": str(folder), "port": port}}},
+        )
+        for r in range(2)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0, 0]
+    return folder
+
+
+def found(together: Path, rank: int) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads((together / f"found-{rank}.json").read_text())
+    return read
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in OBJECTIVES])
+def test_two_processes_give_the_weights_of_one(together: Path, tmp_path: Path, name: str) -> None:
+    alone = rank.trainer(name, tmp_path)
+    alone.fit()
+    expected = small.weights(alone)
+    both = [safetensors.torch.load_file(together / f"{name}-{r}.safetensors") for r in range(2)]
+    assert small.same(*both), "all processes have the same weights"
+    for key, tensor in both[0].items():
+        torch.testing.assert_close(tensor, expected[key], rtol=1e-9, atol=1e-12)
+    start = small.network(dtype=torch.float64).state_dict()
+    assert not torch.allclose(expected["0.weight"], start["0.weight"], atol=1e-6), "it has trained"
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in OBJECTIVES])
+def test_metrics_and_average_are_those_of_one_process(together: Path, tmp_path: Path, name: str) -> None:
+    rank.trainer(name, tmp_path).fit()
+    ours, theirs = small.rows(together / name), small.rows(tmp_path)
+    assert [row.keys() for row in ours] == [row.keys() for row in theirs]
+    for row, other in zip(ours, theirs, strict=True):
+        for key in ("step", "loss", "accuracy", "grad_norm", "lr", "eps", "clean", "robust"):
+            assert row.get(key, 0) == pytest.approx(other.get(key, 0), rel=1e-6), key
+    averages = [checkpoints.load(newest(root)).ema for root in (together / name, tmp_path)]
+    assert averages[0] is not None
+    assert averages[1] is not None
+    for key, tensor in averages[0].items():
+        torch.testing.assert_close(tensor, averages[1][key], rtol=1e-9, atol=1e-12)
+
+
+def newest(run: Path) -> Path:
+    path = checkpoints.newest_usable(run)
+    assert path is not None
+    return path
+
+
+def test_collectives(together: Path) -> None:
+    for r in range(2):
+        assert found(together, r)["collectives"] == {
+            "rank": r,
+            "gather": [{"rank": 0}, {"rank": 1}],
+            "tensor": [0, 1, 1],
+            "mean": [0.5],
+            "from_main": "said by 0",
+            "copy": [10.0],
+            "nested": 2,
+        }
+
+
+def test_a_signal_to_one_process_stops_both_after_the_same_step(together: Path, tmp_path: Path) -> None:
+    ends = [found(together, r)["interrupted"] for r in range(2)]
+    assert ends[0] == ends[1]
+    assert ends[0] in ("interrupted 2", "interrupted 3", "interrupted 4")
+    assert [found(together, r)["resumed"] for r in range(2)] == ["finished", "finished"]
+    rank.trainer("standard", tmp_path, max_steps=6).fit()
+    ours, theirs = (checkpoints.load(newest(run)) for run in (together / "interrupted", tmp_path))
+    for key, tensor in ours.model.items():
+        torch.testing.assert_close(tensor, theirs.model[key], rtol=1e-9, atol=1e-12)
+    assert len(ours.trainer["generators"]) == 2, "every process has its generators back"
+
+
+def test_what_was_validated_is_what_was_saved(together: Path) -> None:
+    """With BatchNorm each process has its own statistics; those of rank 0 are judged and saved."""
+    scores = [found(together, r)["scores"] for r in range(2)]
+    assert scores[0] == scores[1]
+    model = rank.batch_norm().model
+    model.load_state_dict(checkpoints.load(newest(together / "batchnorm")).model)
+    held_out = small.dataset().validation
+    again = validate(model, held_out, Linf("8/255"), ValidationSettings(steps=2), step=3)
+    assert Scores(**scores[0]) == again
+
+
+@pytest.mark.parametrize(("n", "size"), [(0, 1), (1, 3), (10, 3), (12, 4), (7, 8)])
+def test_shards_cover_everything_once_and_evenly(n: int, size: int) -> None:
+    parts = [list(range(n))[World(r, size).shard(n)] for r in range(size)]
+    assert [row for part in parts for row in part] == list(range(n))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_one_process_needs_no_group() -> None:
+    with distributed.joined("cpu") as world:
+        assert world == World(0, 1, 0)
+        assert world.is_main
+        assert not torch.distributed.is_initialized()
+        assert world.gather(3) == [3]
+        assert world.from_main("x") == "x"
+        assert world.gather_tensor(torch.ones(2)).tolist() == [1, 1]
+        assert world.mean(torch.ones(2)).tolist() == [1, 1]
+
+
+def test_torchrun_says_who_this_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    world = distributed.current()
+    assert world == World(5, 8, 1)
+    assert not world.is_main
+    assert world.device("cuda") == torch.device("cuda", 1)
+    assert world.device("cuda:3") == torch.device("cuda", 3)
+    assert world.device("cpu") == torch.device("cpu")
+
+
+def test_a_batch_that_does_not_divide() -> None:
+    text = r"got 100, expected a multiple of 16 \(8 processes x 2 micro-batches of training.accum"
+    with pytest.raises(UserError, match=text):
+        local_batch(100, 2, World(0, 8))
+    assert local_batch(96, 2, World(0, 8)) == 6
