@@ -1,3 +1,39 @@
-"""Train image classifiers that stay right under attack, and tell honestly how robust they are."""
+"""Train image classifiers that stay right under attack, and tell honestly how robust they are.
+
+Names are imported when they are first used, so that `import soar` is quick and needs no torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from soar import attacks as attacks
+    from soar import data as data
+    from soar import models as models
+    from soar import objectives as objectives
+    from soar.evaluation.assessment import Assessment as Assessment
+    from soar.evaluation.evaluate import evaluate as evaluate
+    from soar.threat import L2 as L2
+    from soar.threat import Linf as Linf
 
 __version__ = "0.1.0"
+
+_HOMES = {"L2": "soar.threat", "Linf": "soar.threat"}
+_HOMES |= {"Assessment": "soar.evaluation", "evaluate": "soar.evaluation"}
+_PACKAGES = ("attacks", "data", "models", "objectives", "recipes", "training")
+
+__all__ = ["L2", "Assessment", "Linf", "attacks", "data", "evaluate", "models", "objectives"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"soar.{name}")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'soar' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

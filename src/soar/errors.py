@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_LONG = 20
+
 
 class UserError(ValueError):
     """A mistake in what the user gave; the command line prints it as one line and exits with 2.
@@ -28,4 +30,6 @@ def unknown(kind: str, got: str, allowed: Iterable[str], where: str) -> UserErro
     names = sorted(allowed)
     close = difflib.get_close_matches(got, names, n=1)
     hint = f"; did you mean '{close[0]}'?" if close else "."
-    return UserError(f"unknown {kind} '{got}' ({where}){hint} Allowed: {', '.join(names)}")
+    # A long list would bury the suggestion.
+    listed = "" if close and len(names) > _LONG else f" Allowed: {', '.join(names)}"
+    return UserError(f"unknown {kind} '{got}' ({where}){hint}{listed}")

@@ -1,0 +1,68 @@
+"""`soar list`: what there is to choose from."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from soar.registry import Entry
+
+DESCRIPTION = "List objectives, attacks, models, datasets or recipes."
+KINDS = ("objectives", "attacks", "models", "datasets", "recipes")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what can be listed."""
+    parser.add_argument("kind", choices=KINDS, metavar="|".join(KINDS))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print a line for each thing: its name and what it is; options below it."""
+    for name, description, options in _rows(arguments.kind):
+        print(f"{name:<24} {description}")
+        if options:
+            print(f"{'':<24}   {options}")
+    return 0
+
+
+def _rows(kind: str) -> Iterable[tuple[str, str, str]]:
+    if kind == "recipes":
+        from soar import recipes
+
+        return [(name, recipes.load(name).description, "") for name in recipes.names()]
+    if kind == "datasets":
+        from soar.data.catalog import DATASETS
+
+        return [(entry.name, entry.description, "") for entry in DATASETS]
+    return [(entry.name, entry.description, _options(entry.build)) for entry in _registry(kind)]
+
+
+def _registry(kind: str) -> Iterable[Entry[Any]]:
+    if kind == "objectives":
+        from soar.objectives import OBJECTIVES
+
+        return OBJECTIVES
+    if kind == "models":
+        from soar.models import MODELS
+
+        return MODELS
+    from soar.attacks import ATTACKS
+
+    return ATTACKS
+
+
+def _options(build: Callable[..., Any]) -> str:
+    """Write the keyword options of a builder with their defaults."""
+    import inspect
+
+    parameters = inspect.signature(build).parameters.values()
+    return ", ".join(
+        f"{parameter.name}={_short(parameter.default)}"
+        for parameter in parameters
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.name != "seed"
+    )
+
+
+def _short(value: object) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,106 @@
+"""`soar train`: do what a recipe says."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from soar.cli.common import add_machine_flags, mode, set_up_machine
+from soar.errors import UserError
+
+if TYPE_CHECKING:
+    from soar.runs import Run
+    from soar.training import FitResult
+
+DESCRIPTION = "Train a model by a recipe; any field of the recipe can be set by a flag."
+
+
+class _Help(argparse._HelpAction):
+    """Adds the list of fields to the help; reading it from the sources takes time, so only on demand."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: Any, **named: Any) -> None:
+        from soar.recipes.fields import help_text
+
+        parser.epilog = help_text()
+        super().__call__(parser, *rest, **named)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the recipe and the flags that are not fields of it."""
+    parser.add_argument("-h", "--help", action=_Help, help="show this and every field of a recipe")
+    parser.usage = "soar train RECIPE [--FIELD VALUE ...] | soar train --resume RUN"
+    parser.add_argument(
+        "recipe", nargs="?", metavar="RECIPE", help="a name of `soar list recipes`, or FILE.toml"
+    )
+    parser.add_argument("--run", type=Path, metavar="DIR", help="the run folder (default: runs/RECIPE)")
+    parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with an interrupted run")
+    parser.add_argument(
+        "--log", action="append", default=[], metavar="SINK", help="also log to tensorboard or wandb"
+    )
+    add_machine_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train, then say what came of it and how to evaluate it."""
+    from soar.training.distributed import joined
+    from soar.training.tracking import open_sinks
+    from soar.training.train import train
+
+    device = set_up_machine(arguments)
+    with joined(device) as world:
+        opened = world.from_main(_open(arguments) if world.is_main else None)
+        assert opened is not None
+        sinks = []
+        if world.is_main:
+            sinks = open_sinks(arguments.log, opened.path, opened.recipe.as_table(), "--log")
+        result = train(
+            opened,
+            device=device,
+            root=arguments.root,
+            progress=mode(arguments),
+            sinks=sinks,
+            resume=arguments.resume is not None,
+        )
+        if world.is_main:
+            _tell(opened, result, quiet=arguments.quiet)
+    return _exit_code(result)
+
+
+def _open(arguments: argparse.Namespace) -> Run:
+    """Make a run folder, or find the one to go on with."""
+    from soar import recipes, runs
+
+    if arguments.resume is not None:
+        if arguments.recipe or arguments.fields or arguments.run:
+            raise UserError(
+                "--resume goes on with the recipe of the run; give no recipe, no --run and no fields"
+            )
+        return runs.find(arguments.resume)
+    if arguments.recipe is None:
+        raise UserError("which recipe? Say soar train RECIPE; see `soar list recipes`")
+    recipe = recipes.load(arguments.recipe, arguments.fields)
+    return runs.create(recipe, arguments.run or runs.free_path(Path(arguments.recipe).stem))
+
+
+def _tell(opened: Run, result: FitResult, *, quiet: bool) -> None:
+    if result.status == "stopped":
+        print(f"soar: stopped: {result.reason}; last good checkpoint: {result.best}", file=sys.stderr)
+    if quiet:
+        return
+    if result.status == "interrupted":
+        print(f"interrupted by {result.reason}; go on with: soar train --resume {opened.path}")
+        return
+    if result.best_scores is not None:
+        scores = result.best_scores
+        robust = "" if scores.robust is None else f", robust {scores.robust:.1%}"
+        print(f"best on validation: clean {scores.clean:.1%}{robust} (step {scores.step})")
+    print(f"{opened.path}; evaluate it with: soar evaluate {opened.path}")
+
+
+def _exit_code(result: FitResult) -> int:
+    if result.status == "interrupted":
+        return 128 + signal.Signals[result.reason].value
+    return 1 if result.status == "stopped" else 0

@@ -1,0 +1,100 @@
+"""Models from elsewhere: a function that builds one, and a file with its weights."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from soar.errors import UserError
+
+# Training scripts like to store the weights inside a larger dictionary, under one of these.
+_NESTS = ("state_dict", "model", "model_state_dict", "net")
+# Data-parallel and compiled modules put these before every name.
+_PREFIXES = ("module.", "_orig_mod.")
+
+
+def build_external(spec: str) -> nn.Module:
+    """Call a function of anyone's package that returns a model.
+
+    Args:
+        spec: `package.module:callable`; the current folder is searched too
+
+    Raises:
+        UserError: if it cannot be imported or does not give a module
+
+    >>> type(build_external("torch.nn:Flatten")).__name__
+    'Flatten'
+    """
+    module_name, colon, name = spec.partition(":")
+    if not colon or not module_name or not name:
+        raise UserError(f"--model: got '{spec}', expected package.module:callable")
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        build: Callable[[], Any] = getattr(importlib.import_module(module_name), name)
+    except ImportError as error:
+        raise UserError(f"--model: cannot import {module_name} ({error})") from None
+    except AttributeError:
+        raise UserError(f"--model: {module_name} has no '{name}'") from None
+    model = build()
+    if not isinstance(model, nn.Module):
+        raise UserError(f"--model: {spec} gave a {type(model).__name__}, expected a torch.nn.Module")
+    return model
+
+
+def load_external_weights(model: nn.Module, path: Path) -> None:
+    """Fill a model from a .safetensors file or a .pt file that holds only tensors.
+
+    Nothing is unpickled but tensors and plain containers.
+
+    Args:
+        model: what to fill
+        path: the file
+
+    Raises:
+        UserError: if the file cannot be read safely or is for another model
+    """
+    from soar.training.weights import fill
+
+    if not path.is_file():
+        raise UserError(f"--weights: {path} does not exist")
+    fill(model, _without_prefix(_tensors(path)), f"--weights: {path}")
+
+
+def _tensors(path: Path) -> Mapping[str, Tensor]:
+    if path.suffix == ".safetensors":
+        import safetensors
+        import safetensors.torch
+
+        try:
+            return safetensors.torch.load_file(path)
+        except safetensors.SafetensorError as error:
+            raise UserError(f"--weights: {path} is not a safetensors file ({error})") from None
+    if path.suffix not in (".pt", ".pth", ".ckpt"):
+        raise UserError(f"--weights: got {path}, expected a .safetensors, .pt, .pth or .ckpt file")
+    try:
+        stored = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises half a dozen kinds for half a dozen damages
+        reason = str(error).strip().split("\n")[0]
+        raise UserError(f"--weights: {path} cannot be loaded as tensors only ({reason})") from None
+    for nest in _NESTS:
+        if isinstance(stored, Mapping) and isinstance(stored.get(nest), Mapping):
+            stored = stored[nest]
+    if not isinstance(stored, Mapping) or not all(isinstance(value, Tensor) for value in stored.values()):
+        raise UserError(f"--weights: {path} holds no table of tensors")
+    return stored
+
+
+def _without_prefix(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    for prefix in _PREFIXES:
+        if tensors and all(name.startswith(prefix) for name in tensors):
+            tensors = {name.removeprefix(prefix): value for name, value in tensors.items()}
+    return tensors

@@ -1,0 +1,136 @@
+"""A recipe: everything that decides what a training run does, as a TOML file says it."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from soar.errors import UserError
+from soar.options import convert
+from soar.training.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSection:
+    """What to learn from and how images are varied."""
+
+    name: str
+    """A data set of `soar data list`, folder:PATH or FILE.npz."""
+    validation: Annotated[int, Meta(ge=0)] | None = None
+    """Training examples held out to choose the best checkpoint; a tenth, at most 5,000, by default."""
+    crop: Annotated[int, Meta(ge=0)] = 0
+    """Random crops after padding each side by so many pixels; 0 for none."""
+    pad: Literal["zero", "reflect"] = "zero"
+    """What the padding holds."""
+    flip: bool = False
+    """Mirror images at random."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreatSection:
+    """What the adversary may do."""
+
+    norm: Literal["linf", "l2"] = "linf"
+    """How perturbations are measured."""
+    eps: str | float
+    """The radius, such as "8/255"."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A whole training run.
+
+    `model` and `objective` are tables with a name and that thing's own options; they are checked against
+    its signature when it is built.
+    """
+
+    description: str = ""
+    """One line for `soar list recipes`."""
+    seed: int = 0
+    """Seed of initial weights, data order, augmentation and attacks."""
+    data: DataSection
+    model: dict[str, Any]
+    threat: ThreatSection
+    objective: dict[str, Any]
+    training: TrainingSettings
+    validation: ValidationSettings = field(default_factory=ValidationSettings)
+    guards: GuardSettings = field(default_factory=GuardSettings)
+
+    def as_table(self) -> dict[str, Any]:
+        """Give the recipe as nested tables without empty fields, ready to be written as TOML."""
+        return _without_none(asdict(self))
+
+
+def from_table(table: dict[str, Any], origin: str) -> Recipe:
+    """Check a table and make it a recipe.
+
+    Args:
+        table: what a TOML file says
+        origin: the file, for messages
+
+    Raises:
+        UserError: for an unknown field, a missing one or a value that makes no sense
+    """
+    _check_names(table, Recipe, "", origin)
+    for section in ("model", "objective"):
+        if not isinstance(table.get(section), dict) or "name" not in table[section]:
+            raise UserError(f"{origin}: [{section}] needs a name (field {section}.name)")
+    recipe = convert(table, Recipe, "")
+    checked(recipe.training, "training")
+    return recipe
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read a TOML file as nested tables.
+
+    Raises:
+        UserError: if it cannot be read or is not TOML
+    """
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not a TOML file ({error})") from None
+
+
+def write(recipe: Recipe, path: Path) -> None:
+    """Write a recipe as a TOML file that reads back as the same recipe."""
+    import tomli_w
+
+    path.write_text(tomli_w.dumps(recipe.as_table()))
+
+
+def _check_names(table: dict[str, Any], kind: Any, prefix: str, origin: str) -> None:
+    """Refuse fields that do not exist; msgspec passes over unknown fields of dataclasses."""
+    from soar.errors import unknown
+
+    known = kind.__dataclass_fields__
+    for name, value in table.items():
+        if name not in known:
+            raise unknown("field", name, known, f"{origin}: {prefix}{name}")
+        section = SECTIONS.get(name)
+        if not prefix and section is not None and isinstance(value, dict):
+            _check_names(value, section, f"{name}.", origin)
+
+
+SECTIONS: dict[str, Any] = {
+    "data": DataSection,
+    "threat": ThreatSection,
+    "training": TrainingSettings,
+    "validation": ValidationSettings,
+    "guards": GuardSettings,
+}
+OPEN_SECTIONS = ("model", "objective")
+
+
+def _without_none(table: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_none(value) if isinstance(value, dict) else value
+        for key, value in table.items()
+        if value is not None
+    }

@@ -1,0 +1,113 @@
+"""Run folders: what was asked for, with what, and what came of it.
+
+A run folder holds `recipe.toml`, `environment.json`, `metrics.jsonl`, `checkpoints/` and assessments. It is
+never deleted and never overwritten.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from soar import recipes
+from soar.errors import UserError
+from soar.recipes import Recipe
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from soar.data import Dataset
+    from soar.objectives import Objective
+    from soar.threat import Threat
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder and the recipe in it."""
+
+    path: Path
+    recipe: Recipe
+
+    def data(self, root: Path | None = None) -> Dataset:
+        """Load the data that the recipe names.
+
+        Args:
+            root: the folder of all data sets
+        """
+        from soar.data import load
+
+        section = self.recipe.data
+        return load(section.name, root=root, validation=section.validation, seed=self.recipe.seed)
+
+    def threat(self) -> Threat:
+        """Give the recipe's threat."""
+        from soar.threat import threat
+
+        return threat(self.recipe.threat.norm, self.recipe.threat.eps)
+
+    def model(self, classes: int, shape: tuple[int, int, int]) -> nn.Module:
+        """Build the recipe's model with its initial weights."""
+        from soar import models
+
+        options = {key: value for key, value in self.recipe.model.items() if key != "name"}
+        name = self.recipe.model["name"]
+        return models.build(
+            name, seed=self.recipe.seed, num_classes=classes, image_shape=shape, options=options
+        )
+
+    def objective(self, model: nn.Module) -> Objective:
+        """Build the recipe's objective around a model."""
+        from soar.objectives import OBJECTIVES
+
+        options = {key: value for key, value in self.recipe.objective.items() if key != "name"}
+        name = self.recipe.objective["name"]
+        return OBJECTIVES.build(name, options, model, self.threat(), seed=self.recipe.seed)
+
+
+def create(recipe: Recipe, path: Path) -> Run:
+    """Make a new run folder.
+
+    Raises:
+        UserError: if the folder holds a run already or cannot be made
+    """
+    if (path / "recipe.toml").exists():
+        raise UserError(
+            f"{path} holds a run already; go on with it (soar train --resume {path})"
+            " or choose another folder (flag --run)"
+        )
+    from soar.environment import environment
+
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "environment.json").write_text(json.dumps(environment(), indent=1) + "\n")
+        recipes.write(recipe, path / "recipe.toml")
+    except OSError as error:
+        raise UserError(f"{path}: cannot make a run folder ({error.strerror}; flag --run)") from None
+    return Run(path, recipe)
+
+
+def find(path: Path) -> Run:
+    """Open a run folder.
+
+    Raises:
+        UserError: if it is not one
+    """
+    stored = path / "recipe.toml"
+    if not stored.exists():
+        raise UserError(f"{path}: not a run folder, there is no recipe.toml in it")
+    return Run(path, recipes.load(stored))
+
+
+def free_path(name: str, parent: Path = Path("runs")) -> Path:
+    """Give a folder that does not exist yet: runs/name, runs/name-2, runs/name-3, ...
+
+    >>> free_path("never-made").as_posix()
+    'runs/never-made'
+    """
+    path, number = parent / name, 1
+    while path.exists():
+        number += 1
+        path = parent / f"{name}-{number}"
+    return path
