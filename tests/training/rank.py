@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -11,12 +12,15 @@ from typing import Any
 
 import safetensors.torch
 import torch
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.nn.parallel import DistributedDataParallel
 
 from soar.objectives import OBJECTIVES
 from soar.threat import Linf
 from soar.training import distributed
 from soar.training.settings import GuardSettings
 from soar.training.trainer import Trainer
+from soar.training.updates import Updates
 from tests.training import small
 
 OPTIONS: dict[str, Any] = globals().get("OPTIONS", {})
@@ -86,7 +90,27 @@ def main(*, rank: int, folder: str, port: int) -> None:
         found["resumed"] = resumed.fit().status
         validated = small.trainer(root / "batchnorm", objective=batch_norm(), max_steps=3)
         found["scores"] = vars(validated.fit().last_scores)
+        found["statistics"] = [buffer.tolist() for buffer in validated.objective.model.buffers()]
+        found["exchanges"] = exchanges(root / "exchanges")
     (root / f"found-{rank}.json").write_text(json.dumps(found))
+
+
+def exchanges(run: Path) -> int:
+    """Count how often gradients are exchanged in three updates of two micro-batches each."""
+    counter = itertools.count()
+
+    class Counting(Updates):
+        def share_among(self, world: distributed.World) -> None:
+            super().share_among(world)
+            assert isinstance(self.wrapped, DistributedDataParallel)
+            self.wrapped.register_comm_hook(
+                None, lambda state, bucket: (next(counter), allreduce_hook(state, bucket))[1]
+            )
+
+    training = trainer("standard", run)
+    training.updates.__class__ = Counting
+    training.fit()
+    return next(counter)
 
 
 def batch_norm() -> small.Plain:

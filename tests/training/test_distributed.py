@@ -116,11 +116,17 @@ def test_what_was_validated_is_what_was_saved(together: Path) -> None:
     """With BatchNorm each process has its own statistics; those of rank 0 are judged and saved."""
     scores = [found(together, r)["scores"] for r in range(2)]
     assert scores[0] == scores[1]
+    assert found(together, 0)["statistics"] == found(together, 1)["statistics"]
     model = rank.batch_norm().model
     model.load_state_dict(checkpoints.load(newest(together / "batchnorm")).model)
     held_out = small.dataset().validation
     again = validate(model, held_out, Linf("8/255"), ValidationSettings(steps=2), step=3)
     assert Scores(**scores[0]) == again
+
+
+def test_gradients_are_exchanged_once_an_update(together: Path) -> None:
+    """Not once a micro-batch; the network is small enough for a single bucket."""
+    assert [found(together, r)["exchanges"] for r in range(2)] == [3, 3]
 
 
 @pytest.mark.parametrize(("n", "size"), [(0, 1), (1, 3), (10, 3), (12, 4), (7, 8)])
