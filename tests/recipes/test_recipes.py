@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from soar import models, recipes
+from soar.data.catalog import DATASETS
+from soar.errors import UserError
+from soar.objectives import OBJECTIVES
+from soar.recipes.recipe import Recipe, from_table, read, write
+from soar.threat import threat
+
+IMAGES = {"cifar10": (3, 32, 32), "svhn": (3, 32, 32), "fashion-mnist-sample": (1, 28, 28)}
+
+
+@pytest.fixture(params=recipes.names())
+def recipe(request: pytest.FixtureRequest) -> Recipe:
+    return recipes.load(request.param)
+
+
+def test_every_shipped_recipe_can_be_built(recipe: Recipe) -> None:
+    assert len(recipe.description) > 20
+    assert recipe.data.name in [entry.name for entry in DATASETS]
+    options = dict(recipe.model)
+    with torch.device("meta"):
+        model = models.MODELS.build(options.pop("name"), options, 10, IMAGES[recipe.data.name])
+    kept = dict(recipe.objective)
+    limits = threat(recipe.threat.norm, recipe.threat.eps)
+    objective = OBJECTIVES.build(kept.pop("name"), kept, model, limits, seed=recipe.seed)
+    assert objective.threat == limits
+
+
+def test_every_shipped_recipe_is_written_and_read_back_the_same(recipe: Recipe, tmp_path: Path) -> None:
+    write(recipe, tmp_path / "recipe.toml")
+    assert recipes.load(tmp_path / "recipe.toml") == recipe
+
+
+def test_the_papers_numbers_for_adversarial_training() -> None:
+    recipe = recipes.load("cifar10-adversarial")
+    training = recipe.training
+    assert (training.epochs, training.batch_size, training.lr) == (200, 128, 0.1)
+    assert (training.momentum, training.weight_decay) == (0.9, 2e-4)
+    assert (training.schedule, training.milestones, training.decay) == ("step", (100, 150), 0.1)
+    assert recipe.objective == {"name": "adversarial", "steps": 10, "step_size": "2/255"}
+    assert recipe.model == {"name": "resnet10"} and recipe.threat.eps == "8/255"
+    assert (recipe.data.crop, recipe.data.flip) == (4, True)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ("[data]\nnam = 1", r"unknown field 'nam' \(r\.toml: data\.nam\); did you mean 'name'"),
+        ("traning = 3", r"unknown field 'traning' .* did you mean 'training'"),
+        ('[data]\nname = "x"\npad = "mirror"', "data.pad: got 'mirror', expected one of zero, reflect"),
+        ("[training]\nepochs = 0", "training.epochs: got 0, expected `int` >= 1"),
+        ("[guards]\noverfitting_drop = 2", r"guards\.overfitting_drop: got 2, expected `float` < 1"),
+        ("[objective]\nsteps = 3", r"r\.toml: \[objective\] needs a name"),
+    ],
+)
+def test_mistakes_in_a_file_are_named(tmp_path: Path, change: str, message: str) -> None:
+    table = read(recipes.FOLDER / "demo-robust.toml")
+    (tmp_path / "change.toml").write_text(change)
+    for key, value in read(tmp_path / "change.toml").items():
+        if key in ("objective",):
+            table[key] = value
+        elif isinstance(value, dict):
+            table.setdefault(key, {}).update(value)
+        else:
+            table[key] = value
+    with pytest.raises(UserError, match=message) as caught:
+        from_table(table, "r.toml")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_section_is_named() -> None:
+    table = read(recipes.FOLDER / "demo-robust.toml")
+    del table["training"]
+    with pytest.raises(UserError, match="training"):
+        from_table(table, "r.toml")
+
+
+def test_files_that_are_no_recipes(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("= nonsense")
+    with pytest.raises(UserError, match=r"a\.toml: not a TOML file"):
+        recipes.load(tmp_path / "a.toml")
+    with pytest.raises(UserError, match=r"b\.toml: cannot be read"):
+        recipes.load(tmp_path / "b.toml")
+    with pytest.raises(UserError, match=r"unknown recipe 'demo-robus' .* did you mean 'demo-robust'"):
+        recipes.load("demo-robus")
