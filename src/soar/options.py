@@ -73,17 +73,18 @@ def convert(value: Any, wanted: type[Wanted], where: str) -> Wanted:
 def _explain(error: msgspec.ValidationError, value: Any, wanted: Any, where: str) -> UserError:
     """Translate "Expected `int`, got `str` - at `$.epochs`" into the field, its value and its flag."""
     text, _, path = str(error).partition(" - at `$")
-    keys = [key for key in re.split(r"[.\[\]`]+", path) if key]
     got, kind = value, wanted
-    for key in keys:
-        got = got[int(key)] if isinstance(got, list | tuple) else got.get(key, got)
-        kind = _field_type(kind, key)
-    field = ".".join([*filter(None, [where]), *keys])
-    extra = re.search(r"unknown field `(.+?)`", text)
-    if extra:
-        name = extra.group(1)
-        full = f"{field}.{name}".lstrip(".")
-        return unknown("field", name, _field_names(kind), full)
+    field = where
+    for key in filter(None, re.split(r"[.\[\]`]+", path)):
+        if isinstance(got, list | tuple):
+            got = got[int(key)]
+            continue
+        got, kind = got[key], _field_type(kind, key)
+        field = f"{field}.{key}".lstrip(".")
+    missing = re.search(r"missing required field `(.+?)`", text)
+    if missing:
+        field = f"{field}.{missing.group(1)}".lstrip(".")
+        return UserError(f"{field} is missing (flag --{field})")
     allowed = text.removeprefix("Expected ").split(", got")[0]
     if get_origin(kind) is Literal:
         allowed = "one of " + ", ".join(str(choice) for choice in get_args(kind))
@@ -91,16 +92,13 @@ def _explain(error: msgspec.ValidationError, value: Any, wanted: Any, where: str
 
 
 def _field_type(kind: Any, key: str) -> Any:
+    """Give the annotation of a field, without `| None` and without limits."""
     if not hasattr(kind, "__dataclass_fields__"):
         return kind
     hint = get_type_hints(kind, include_extras=False).get(key, kind)
     choices = [choice for choice in get_args(hint) if choice is not type(None)]
     is_optional = get_origin(hint) in (Union, types.UnionType) and len(choices) == 1
     return choices[0] if is_optional else hint
-
-
-def _field_names(kind: Any) -> list[str]:
-    return list(getattr(kind, "__dataclass_fields__", {}))
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from soar.registry import Entry
+if TYPE_CHECKING:
+    from soar.registry import Entry
 
 DESCRIPTION = "List objectives, attacks, models, datasets or recipes."
 KINDS = ("objectives", "attacks", "models", "datasets", "recipes")

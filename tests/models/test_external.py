@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from torch import nn
+
+from soar.errors import UserError
+from soar.models.external import build_external, load_external_weights
+
+
+def test_models_of_the_current_folder_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_external_net.py").write_text("import torch\ndef build(): return torch.nn.Linear(3, 2)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert isinstance(build_external("my_external_net:build"), nn.Linear)
+
+
+@pytest.mark.parametrize(
+    "spec, message",
+    [
+        ("torch.nn", "expected package.module:callable"),
+        ("no_such_package.x:build", "cannot import no_such_package.x"),
+        ("torch.nn:Linea", "torch.nn has no 'Linea'"),
+        ("os:getcwd", "gave a str, expected a torch.nn.Module"),
+    ],
+)
+def test_what_is_no_model_is_refused(spec: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        build_external(spec)
+
+
+@pytest.mark.parametrize("form", ["safetensors", "plain", "nested", "parallel", "compiled"])
+def test_weights_are_read_from_all_common_forms(tmp_path: Path, form: str) -> None:
+    source, target = nn.Linear(3, 2), nn.Linear(3, 2)
+    state = source.state_dict()
+    path = tmp_path / ("w.safetensors" if form == "safetensors" else "w.pt")
+    if form == "safetensors":
+        safetensors.torch.save_file(state, path)
+    elif form == "plain":
+        torch.save(state, path)
+    elif form == "nested":
+        torch.save({"epoch": 3, "state_dict": state}, path)
+    else:
+        prefix = "module." if form == "parallel" else "_orig_mod."
+        torch.save({prefix + name: value for name, value in state.items()}, path)
+    load_external_weights(target, path)
+    assert torch.equal(target.weight, source.weight)
+
+
+class Evil:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (Path.touch, ("x",))
+
+
+def test_files_that_would_run_code_or_do_not_fit_are_refused(tmp_path: Path) -> None:
+    model = nn.Linear(3, 2)
+    (tmp_path / "evil.pt").write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(UserError, match=r"evil\.pt cannot be loaded as tensors only"):
+        load_external_weights(model, tmp_path / "evil.pt")
+    torch.save(nn.Linear(4, 2).state_dict(), tmp_path / "other.pt")
+    with pytest.raises(UserError, match=r"tensor 'weight' has shape \(2, 4\), the model needs \(2, 3\)"):
+        load_external_weights(model, tmp_path / "other.pt")
+    torch.save([1, 2], tmp_path / "list.pt")
+    with pytest.raises(UserError, match="holds no table of tensors"):
+        load_external_weights(model, tmp_path / "list.pt")
+    with pytest.raises(UserError, match="does not exist"):
+        load_external_weights(model, tmp_path / "none.pt")
+    (tmp_path / "w.h5").write_text("")
+    with pytest.raises(UserError, match=r"expected a \.safetensors"):
+        load_external_weights(model, tmp_path / "w.h5")
+    (tmp_path / "w.safetensors").write_text("")
+    with pytest.raises(UserError, match="is not a safetensors file"):
+        load_external_weights(model, tmp_path / "w.safetensors")

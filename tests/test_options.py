@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+import pytest
+from msgspec import Meta
+
+from soar.errors import UserError
+from soar.options import bind, convert
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parent:
+    size: str | float | Fraction = "1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child(Parent):
+    count: int = 1
+    kind: Literal["a", "b"] = "a"
+    rule: str | Callable[[int], int] = "r"
+
+
+class Plain:
+    def __init__(self, model: object, *, steps: int = 3, fast: bool = False) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "function, given, expected",
+    [
+        (Child, {"count": "3", "size": "8/255"}, {"count": 3, "size": "8/255"}),
+        (Child, {"rule": "x"}, {"rule": "x"}),
+        (Plain, {"steps": "7", "fast": "true"}, {"steps": 7, "fast": True}),
+        (Plain, {}, {}),
+    ],
+)
+def test_options_get_the_types_of_the_signature(
+    function: Callable[..., Any], given: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert bind(function, given, "section") == expected
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"cuont": 3}, r"unknown option of Child 'cuont' \(s\.cuont\); did you mean 'count'"),
+        ({"count": "x"}, r"s\.count: got 'x', expected `int` \(flag --s\.count\)"),
+        ({"kind": "c"}, r"s\.kind: got 'c', expected one of a, b"),
+    ],
+)
+def test_mistakes_are_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        bind(Child, given, "s")
+
+
+def test_positional_parameters_are_not_options() -> None:
+    with pytest.raises(UserError, match="unknown option of Plain 'model'"):
+        bind(Plain, {"model": 1}, "s")
+
+
+@dataclass(frozen=True)
+class Inner:
+    share: Annotated[float, Meta(gt=0, le=1)]
+    names: tuple[int, ...] = ()
+    mode: Literal["x", "y"] | None = None
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner
+
+
+@pytest.mark.parametrize(
+    "table, message",
+    [
+        ({"inner": {"share": 2}}, r"inner\.share: got 2, expected `float` <= 1.0 \(flag --inner\.share\)"),
+        (
+            {"inner": {"share": 1, "names": [1, "b"]}},
+            r"inner\.names: got 'b', expected `int` \(flag --inner\.names\)",
+        ),
+        ({"inner": {"share": 1, "mode": "z"}}, r"inner\.mode: got 'z', expected one of x, y"),
+        ({"inner": {}}, r"inner\.share is missing"),
+        ({"inner": 3}, r"inner: got 3, expected `object`"),
+    ],
+)
+def test_nested_mistakes_are_named_by_their_path(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        convert(table, Outer, "")

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import pytest
+
+from soar.errors import UserError
+from soar.registry import Registry
+
+
+def test_things_are_built_by_name_from_options() -> None:
+    things: Registry[str] = Registry("thing")
+
+    @things.register("word")
+    def word(start: str, *, times: int = 1) -> str:
+        """Repeat a word.
+
+        And say no more.
+        """
+        return start * times
+
+    assert things.build("word", {"times": "2"}, "ab") == "abab"
+    assert [(entry.name, entry.description) for entry in things] == [("word", "Repeat a word.")]
+    with pytest.raises(UserError, match=r"unknown thing 'wrd' \(thing\.name\); did you mean 'word'"):
+        things["wrd"]
+    with pytest.raises(ValueError, match="thing 'word' is registered twice"):
+        things.register("word")(word)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from soar import recipes, runs
+from soar.errors import UserError
+from soar.objectives import Adversarial
+from soar.threat import Linf
+
+
+def test_a_run_folder_holds_the_resolved_recipe_and_the_environment(tmp_path: Path) -> None:
+    recipe = recipes.load("demo-robust", ["--epochs", "1", "--eps", "8/255"])
+    runs.create(recipe, tmp_path / "a" / "b")
+    found = runs.find(tmp_path / "a" / "b")
+    assert found.recipe == recipe
+    stored = json.loads((found.path / "environment.json").read_text())
+    assert stored["torch"] == torch.__version__ and "soar" in stored
+
+
+def test_a_run_builds_what_its_recipe_says(tmp_path: Path) -> None:
+    run = runs.create(recipes.load("demo-robust", ["--objective.steps", "3"]), tmp_path / "r")
+    data = run.data()
+    assert data.shape == (1, 28, 28) and run.threat() == Linf("0.1")
+    model = run.model(len(data.classes), data.shape)
+    objective = run.objective(model)
+    assert isinstance(objective, Adversarial) and objective.attack.steps == 3
+    again = run.model(len(data.classes), data.shape)
+    assert all(map(torch.equal, model.state_dict().values(), again.state_dict().values()))
+
+
+def test_run_folders_are_never_overwritten(tmp_path: Path) -> None:
+    recipe = recipes.load("demo-robust")
+    runs.create(recipe, tmp_path / "r")
+    with pytest.raises(UserError, match=r"holds a run already; go on with it \(soar train --resume"):
+        runs.create(recipe, tmp_path / "r")
+
+
+def test_folders_that_are_no_runs(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"not a run folder, there is no recipe\.toml"):
+        runs.find(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot make a run folder"):
+        runs.create(recipes.load("demo-robust"), tmp_path / "file" / "r")
+
+
+def test_free_paths_count_up(tmp_path: Path) -> None:
+    for expected in ("name", "name-2", "name-3"):
+        path = runs.free_path("name", tmp_path)
+        assert path == tmp_path / expected
+        path.mkdir()
