@@ -69,7 +69,7 @@ def interrupted(run: Path, rank: int) -> str:
     other = distributed.current().gather(os.getpid())[1]
     sinks = [Interrupt()]
     result = trainer("standard", run, sinks=sinks, max_steps=6).fit()
-    return f"{result.status} {result.steps}"
+    return f"{result.status} by {result.reason} after {result.steps}"
 
 
 def main(*, rank: int, folder: str, port: int) -> None:

@@ -463,6 +463,15 @@ def test_start_from_takes_weights_only(tmp_path: Path) -> None:
         assert trainer.step == 0
 
 
+def test_a_resumed_run_no_longer_needs_the_weights_it_started_from(tmp_path: Path) -> None:
+    small.trainer(tmp_path / "first", max_steps=1).fit()
+    start = str(tmp_path / "first")
+    small.trainer(tmp_path / "second", start_from=start, max_steps=2).fit()
+    (tmp_path / "first").rename(tmp_path / "gone")
+    result = small.trainer(tmp_path / "second", start_from=start, resume=True).fit()
+    assert (result.status, result.steps) == ("finished", 18)
+
+
 def test_start_from_another_model_names_the_first_tensor_that_differs(tmp_path: Path) -> None:
     small.trainer(tmp_path / "first", max_steps=1).fit()
     other = nn.Sequential(nn.Conv2d(1, 5, 3), nn.Softplus(), nn.Flatten(), nn.Linear(80, 2))

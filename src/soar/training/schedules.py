@@ -8,6 +8,7 @@ from fractions import Fraction
 from soar.training.settings import TrainingSettings
 
 _ONE_CYCLE_RISE = 0.3
+_WHOLE = Fraction(1)
 
 
 def lr_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> float:
@@ -62,4 +63,4 @@ def eps_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> F
     ['1/3', '2/3', '1', '1']
     """
     warmup = round(settings.eps_warmup_epochs * steps_per_epoch)
-    return Fraction(step + 1, warmup) if step < warmup else Fraction(1)
+    return Fraction(step + 1, warmup) if step < warmup else _WHOLE

@@ -55,8 +55,7 @@ class MetricsFile:
 
     def log(self, step: int, row: Mapping[str, float | str]) -> None:
         """Append a row."""
-        finite = {name: value if _is_writable(value) else None for name, value in row.items()}
-        self._file.write(json.dumps({"step": step} | finite, allow_nan=False) + "\n")
+        self._file.write(_as_json({"step": step, **row}) + "\n")
         self._file.flush()
         self.rows += 1
 
@@ -156,8 +155,15 @@ def open_sinks(names: Sequence[str], run: Path, config: Mapping[str, Any], where
     return sinks
 
 
-def _is_writable(value: float | str) -> bool:
-    """Tell whether JSON has a form for the value; it has none for infinities and NaN."""
+def _as_json(row: Mapping[str, float | str]) -> str:
+    """Write a row; infinities and NaN, for which JSON has no form, become null."""
+    try:
+        return json.dumps(row, allow_nan=False)
+    except ValueError:
+        return json.dumps({name: x if _has_form(x) else None for name, x in row.items()})
+
+
+def _has_form(value: float | str) -> bool:
     return isinstance(value, str) or math.isfinite(value)
 
 

@@ -116,7 +116,8 @@ class Trainer:
         self.threat = objective.threat
         self.held_out = data.validation.first(validation.examples or len(data.validation))
         self.rule = selection_rule(self.held_out, self.threat, validation)
-        if training.start_from is not None:
+        resumes = resume and bool(checkpoints.available(run))
+        if training.start_from is not None and not resumes:
             load_weights(objective.model, Path(training.start_from), "training.start_from")
         self.updates = Updates(
             objective,
@@ -186,7 +187,10 @@ class Trainer:
             return "stopped", trouble
         if self.step >= self.total_steps and not self._validation_is_due():
             return "finished", ""
-        return ("interrupted", self._stop.signal or "signal") if self._asked_to_stop() else None
+        if not self._asked_to_stop():
+            return None
+        signals: list[str | None] = self.world.gather(self._stop.signal)
+        return "interrupted", next(filter(None, signals))
 
     def _update(self, batches: Iterator[Batch], bar: Progress) -> str | None:
         """Make one update, or none and say why not."""
@@ -206,11 +210,14 @@ class Trainer:
 
     def _agree(self, figures: dict[str, Tensor]) -> dict[str, float]:
         """Average figures over the processes, so that all decide alike; the only wait for a GPU."""
+        values = torch.stack([*figures.values()]).double()
         wishes = [float(self._stop.signal is not None), float(self._save_is_overdue())]
-        values = torch.stack([*figures.values()])
-        values = self.world.mean(torch.cat([values, values.new_tensor(wishes)]))
-        *numbers, stop, save = values.tolist()
-        self._stop_agreed, self._save_agreed = stop > 0, save > 0
+        if self.world.size > 1:
+            values = self.world.mean(torch.cat([values, values.new_tensor(wishes)]))
+            *numbers, wishes[0], wishes[1] = values.tolist()
+        else:
+            numbers = values.tolist()
+        self._stop_agreed, self._save_agreed = wishes[0] > 0, wishes[1] > 0
         return dict(zip(figures, numbers, strict=True))
 
     def _asked_to_stop(self) -> bool:
@@ -339,7 +346,7 @@ class Trainer:
             if used and not self.resume:
                 raise UserError(
                     f"{self.run} holds a training already; resume it (flag --resume) "
-                    "or choose another folder (flag --run)"
+                    "or choose another folder (flag --output)"
                 )
             checkpoints.clean(self.run)
             newest = checkpoints.newest_usable(self.run)

@@ -57,8 +57,9 @@ class Updates:
         objective.to(device)
         objective.model.to(memory_format=self.layout)  # type: ignore[call-overload]
         self.dtype = placement(objective.model)[1]
+        self.parameters = [x for x in objective.parameters() if x.requires_grad]
         self.optimizer = torch.optim.SGD(
-            [parameter for parameter in objective.parameters() if parameter.requires_grad],
+            self.parameters,
             lr=settings.lr,
             momentum=settings.momentum,
             nesterov=settings.nesterov,
@@ -101,20 +102,16 @@ class Updates:
         y, index = batch.y.to(self.device), batch.index.to(self.device)
         parts = [part.split(self.micro_batch) for part in (x, y, index)]
         number = self.settings.accumulate
-        means: dict[str, Tensor] = {}
+        figures: list[dict[str, Tensor]] = []
         for place, (images, labels, identities) in enumerate(zip(*parts, strict=True), start=1):
             with self._synchronising(place == number):
                 with self._precision():
                     output = self.wrapped(images, labels, identities, step)
                 (output.loss / number).backward()
-            accuracy = (output.logits.argmax(dim=1) == labels).double().mean()
-            figures = {"loss": output.loss, "accuracy": accuracy, **output.metrics}
-            for name, value in figures.items():
-                share = value.detach().double() / number
-                means[name] = means[name] + share if name in means else share
+            accuracy = (output.logits.argmax(dim=1) == labels).float().mean()
+            figures.append({"loss": output.loss.detach(), "accuracy": accuracy, **output.metrics})
         norms = [torch.linalg.vector_norm(gradient) for gradient in self._gradients()]
-        means["grad_norm"] = torch.linalg.vector_norm(torch.stack(norms)).double()
-        return means
+        return _means(figures) | {"grad_norm": torch.linalg.vector_norm(torch.stack(norms))}
 
     def apply(self, step: int, grad_norm: float) -> None:
         """Change the weights by the gradients, cut to the longest allowed norm."""
@@ -141,8 +138,7 @@ class Updates:
             raise UserError(f"the checkpoint is of another objective: '{unknown[0]}' does not match")
 
     def _gradients(self) -> list[Tensor]:
-        [group] = self.optimizer.param_groups
-        return [parameter.grad for parameter in group["params"] if parameter.grad is not None]
+        return [parameter.grad for parameter in self.parameters if parameter.grad is not None]
 
     def _precision(self) -> AbstractContextManager[Any]:
         if self.settings.precision == "float32":
@@ -154,6 +150,13 @@ class Updates:
         if isinstance(self.wrapped, DistributedDataParallel) and not is_last:
             return self.wrapped.no_sync()
         return nullcontext()
+
+
+def _means(figures: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Average the figures of the micro-batches."""
+    if len(figures) == 1:
+        return figures[0]
+    return {name: torch.stack([row[name] for row in figures]).mean() for name in figures[0]}
 
 
 def _is_weight(name: str) -> bool:
