@@ -137,6 +137,7 @@ def test_ratios_are_medians_of_ratios_of_the_same_turn(script: ModuleType) -> No
     assert script.summary(("APGD", "other"), runs(1), None)["cpu_ratio"] is None
 
 
+@pytest.mark.filterwarnings("ignore")  # theirs, not ours
 @pytest.mark.parametrize("library", ["torchattacks", "torchattacks, right only", "foolbox", "ART"])
 def test_installed_library_finds_what_there_is_to_find(script: ModuleType, library: str) -> None:
     pytest.importorskip({"ART": "art"}.get(library, library.split(",")[0]))
