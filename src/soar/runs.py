@@ -75,7 +75,7 @@ def create(recipe: Recipe, path: Path) -> Run:
     if (path / "recipe.toml").exists():
         raise UserError(
             f"{path} holds a run already; go on with it (soar train --resume {path})"
-            " or choose another folder (flag --run)"
+            " or choose another folder (flag --output)"
         )
     from soar.environment import environment
 
@@ -84,7 +84,7 @@ def create(recipe: Recipe, path: Path) -> Run:
         (path / "environment.json").write_text(json.dumps(environment(), indent=1) + "\n")
         recipes.write(recipe, path / "recipe.toml")
     except OSError as error:
-        raise UserError(f"{path}: cannot make a run folder ({error.strerror}; flag --run)") from None
+        raise UserError(f"{path}: cannot make a run folder ({error.strerror}; flag --output)") from None
     return Run(path, recipe)
 
 

@@ -20,7 +20,7 @@ DONE = "comparison.txt"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument(
-        "--run",
+        "--output",
         type=Path,
         metavar="DIR",
         help="folder for everything (default: runs/demo, or the next free one)",
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         if value is not None and value < 1:
             raise UserError(f"--{flag}: got {value}, expected at least 1")
     device = set_up_machine(arguments)
-    folder = arguments.run or _unfinished() or _next()
+    folder = arguments.output or _unfinished() or _next()
     say = (lambda _: None) if arguments.quiet else print
     say(f"everything goes into {folder}")
     say("\n1. Train a classifier the usual way.")

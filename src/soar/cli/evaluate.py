@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
                 journal=journal,
             )
         except KeyboardInterrupt:
-            raise UserError("interrupted; the same command goes on from here") from None
+            raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
         if world.is_main:
             _save(found, subject.output, journal)
     return 0

@@ -34,8 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"soar: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("soar: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print(f"soar: {interrupt.args[0] if interrupt.args else 'interrupted'}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader of a pipe, such as head, has seen enough.

@@ -35,10 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "recipe", nargs="?", metavar="RECIPE", help="a name of `soar list recipes`, or FILE.toml"
     )
-    parser.add_argument("--run", type=Path, metavar="DIR", help="the run folder (default: runs/RECIPE)")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="the run folder (default: runs/RECIPE)")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with an interrupted run")
     parser.add_argument(
-        "--log", action="append", default=[], metavar="SINK", help="also log to tensorboard or wandb"
+        "--track", action="append", default=[], metavar="SINK", help="also log to tensorboard or wandb"
     )
     add_machine_flags(parser)
 
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         assert opened is not None
         sinks = []
         if world.is_main:
-            sinks = open_sinks(arguments.log, opened.path, opened.recipe.as_table(), "--log")
+            sinks = open_sinks(arguments.track, opened.path, opened.recipe.as_table(), "--track")
         result = train(
             opened,
             device=device,
@@ -74,15 +74,15 @@ def _open(arguments: argparse.Namespace) -> Run:
     from soar import recipes, runs
 
     if arguments.resume is not None:
-        if arguments.recipe or arguments.fields or arguments.run:
+        if arguments.recipe or arguments.fields or arguments.output:
             raise UserError(
-                "--resume goes on with the recipe of the run; give no recipe, no --run and no fields"
+                "--resume goes on with the recipe of the run; give no recipe, no --output and no fields"
             )
         return runs.find(arguments.resume)
     if arguments.recipe is None:
         raise UserError("which recipe? Say soar train RECIPE; see `soar list recipes`")
     recipe = recipes.load(arguments.recipe, arguments.fields)
-    return runs.create(recipe, arguments.run or runs.free_path(Path(arguments.recipe).stem))
+    return runs.create(recipe, arguments.output or runs.free_path(Path(arguments.recipe).stem))
 
 
 def _tell(opened: Run, result: FitResult, *, quiet: bool) -> None:

@@ -15,9 +15,15 @@ def table(assessment: Assessment) -> Table:
     from rich import box
     from rich.table import Table
 
-    made = Table(box=box.SIMPLE_HEAD, title=_title(assessment), title_justify="left")
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        title=_title(assessment),
+        title_justify="left",
+        caption="forward and backward: passes an image",
+        caption_justify="left",
+    )
     made.add_column("attack")
-    for heading in ("accuracy", "95 % interval", "forward / image", "backward / image", "seconds"):
+    for heading in ("accuracy", "95 % interval", "forward", "backward", "seconds"):
         made.add_column(heading, justify="right")
     seconds = {result.label: result.seconds for result in assessment.attacks}
     for name in assessment.names:

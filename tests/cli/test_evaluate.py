@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from soar.cli.main import main
+from soar.evaluation import Assessment
+from soar.threat import L2, Linf
+from tests.cli.tiny import TINY
+
+QUICK = ["--examples", "40", "--threads", "1", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("evaluate") / "run"
+    assert main(["train", "demo-robust", *TINY, "--max_steps", "60", "--output", str(path)]) == 0
+    return path
+
+
+def test_a_run_is_evaluated_as_its_recipe_says(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(run), *QUICK]) == 0
+    found = Assessment.load(run / "assessment.json")
+    assert found.threat == Linf("0.1") and len(found) == 40
+    assert found.names == ["clean", "FGSM", "PGD-20", "PGD-20 margin", "worst case"]
+    assert found.data == "fashion-mnist-sample (test)"
+    shown = capsys.readouterr().out
+    assert f"{100 * found.worst_case:.1f} %" in shown and "95 % interval" in shown
+    assert not list(run.glob("*.partial*"))
+
+
+def test_flags_change_threat_attacks_split_and_output(run: Path, tmp_path: Path) -> None:
+    output = tmp_path / "found.json"
+    flags = ["--norm", "l2", "--eps", "0.5", "--attacks", "fgsm", "pgd:steps=3,restarts=2"]
+    flags += ["--split", "validation", "--seed", "4", "--output", str(output)]
+    assert main(["evaluate", str(run), *QUICK, *flags]) == 0
+    found = Assessment.load(output)
+    assert found.threat == L2("0.5") and found.seed == 4
+    assert found.names == ["clean", "FGSM", "PGD-3 x2", "worst case"]
+    assert found.data == "fashion-mnist-sample (validation)"
+
+
+def test_models_from_elsewhere_are_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = "from torch.nn import *\ndef build():\n    return Sequential(Flatten(), Linear(784, 10))\n"
+    (tmp_path / "elsewhere_net.py").write_text(source)
+    torch.save({"1.weight": torch.eye(10, 784), "1.bias": torch.zeros(10)}, tmp_path / "w.pt")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    words = [
+        "evaluate",
+        "--model",
+        "elsewhere_net:build",
+        "--weights",
+        "w.pt",
+        "--data",
+        "fashion-mnist-sample",
+    ]
+    assert main([*words, "--eps", "8/255", *QUICK]) == 0
+    found = Assessment.load(tmp_path / "assessment.json")
+    assert found.model == "elsewhere_net:build w.pt" and found.threat == Linf("8/255")
+    capsys.readouterr()
+    assert main([*words, *QUICK]) == 2
+    assert "--model needs --eps too" in capsys.readouterr().err
+
+
+def test_an_interrupted_evaluation_goes_on_with_the_same_command(run: Path, tmp_path: Path) -> None:
+    attacks = ["--attacks", "pgd:steps=300,restarts=5,step_size=1/100000", "--eps", "1/1000"]
+    words = [sys.executable, "-m", "soar", "evaluate", str(run), "--threads", "1", "--examples", "60"]
+    words += [*attacks, "--batch-size", "4", "--output", str(tmp_path / "a.json")]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    journal = tmp_path / "a.partial.rank0.jsonl"
+    while not journal.exists() or journal.read_text().count("\n") < 4:
+        time.sleep(0.02)
+        assert process.poll() is None, process.communicate()
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted; the same command goes on from here" in errors
+    known = journal.read_text().count("\n")
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert not journal.exists() and (tmp_path / "a.json").exists()
+    first = next(line for line in done.stderr.splitlines() if line.startswith("PGD-300"))
+    assert int(first.split()[2].split("/")[0]) > known

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from soar import recipes
+from soar.attacks import ATTACKS
+from soar.cli.listing import KINDS
+from soar.cli.main import main
+from soar.data import DATASETS
+from soar.models import MODELS
+from soar.objectives import OBJECTIVES
+from soar.registry import Registry
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_is_listed_with_a_description(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", kind]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    registries: dict[str, Registry[Any]] = {
+        "objectives": OBJECTIVES,
+        "attacks": ATTACKS,
+        "models": MODELS,
+        "datasets": DATASETS,
+    }
+    expected = recipes.names() if kind == "recipes" else [entry.name for entry in registries[kind]]
+    assert [line.split()[0] for line in lines] == expected
+    assert all(len(line.split(maxsplit=1)[1]) > 15 for line in lines)
+
+
+def test_options_are_listed_with_their_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["list", "objectives"])
+    assert "steps=10, step_size=null, random_start=true, loss=ce" in capsys.readouterr().out

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from soar import __version__
+from soar.cli.main import COMMANDS, main, make_parser
+from soar.recipes.overrides import all_fields
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([command, "--help"])
+    assert left.value.code == 0
+    assert COMMANDS[command].DESCRIPTION[:40] in " ".join(capsys.readouterr().out.split())
+
+
+def test_help_of_train_lists_the_fields_with_their_meaning(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    shown = capsys.readouterr().out
+    assert "--training.epochs               How often every training example is seen." in shown
+    assert "--guards.overfitting_drop" in shown and "--threat.eps" in shown
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["train"], "which recipe? Say soar train RECIPE"),
+        (
+            ["train", "demo-robst"],
+            "unknown recipe 'demo-robst' (soar train RECIPE); did you mean 'demo-robust'?",
+        ),
+        (["train", "demo-robust", "--epoch", "3"], "did you mean '--epochs'?"),
+        (["train", "demo-robust", "--epochs", "0"], "training.epochs: got 0, expected `int` >= 1"),
+        (["train", "demo-robust", "--eps", "8"], "threat.eps: got 8.0 for linf, expected at most 1"),
+        (["train", "demo-robust", "--objective", "advresarial"], "did you mean 'adversarial'?"),
+        (["train", "demo-robust", "--objective.stps", "3"], "did you mean 'steps'?"),
+        (["train", "demo-robust", "--model.widht", "3"], "did you mean 'width'?"),
+        (["train", "demo-robust", "--data", "cifar11"], "unknown data set 'cifar11'"),
+        (["train", "demo-robust", "--device", "gpu"], "unknown device 'gpu' (flag --device)"),
+        (["train", "demo-robust", "--threads", "0"], "--threads: got 0, expected at least 1"),
+        (["train", "demo-robust", "--track", "tensorbord"], "did you mean 'tensorboard'?"),
+        (["train", "--resume", "nowhere"], "nowhere: not a run folder"),
+        (["train", "demo-robust", "--resume", "x"], "--resume goes on with the recipe of the run"),
+        (["evaluate"], "what to evaluate?"),
+        (["evaluate", "nowhere"], "nowhere: not a run folder"),
+        (["evaluate", "x", "--atacks", "quick"], "did you mean '--attacks'?"),
+        (["evaluate", "--model", "torch.nn:Flatten"], "--model needs --data too"),
+        (["demo", "--examples", "0"], "--examples: got 0, expected at least 1"),
+    ],
+)
+def test_mistakes_get_one_clear_line_and_exit_code_2(
+    words: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith("soar: ") and message in shown.err
+    assert shown.err.count("\n") == 1 and shown.out == ""
+
+
+def test_version_and_module_call() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-m", "soar", "--version"], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout.strip() == f"soar {__version__}"
+
+
+def test_unknown_commands_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["trian"])
+    assert left.value.code == 2
+    assert "invalid choice: 'trian'" in capsys.readouterr().err
+
+
+def test_no_flag_confuses_torchrun() -> None:
+    # torchrun's parser refuses a flag of ours that abbreviates two of its own, wherever it stands.
+    from torch.distributed.run import get_args_parser
+
+    theirs = {flag.replace("_", "-") for flag in get_args_parser()._option_string_actions}
+    commands = next(a for a in make_parser()._actions if isinstance(a, argparse._SubParsersAction))
+    ours = {flag for command in commands.choices.values() for flag in command._option_string_actions}
+    ours |= {f"--{field}" for field in all_fields()} | {f"--{f.rpartition('.')[2]}" for f in all_fields()}
+    for flag in ours:
+        confused = [their for their in theirs if their.startswith(flag.replace("_", "-"))]
+        assert len(confused) < 2 or flag in ("-h", "--help"), f"{flag} abbreviates {confused}"
