@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import io
+import re
+from pathlib import Path
+from xml.etree import ElementTree
 
 from rich.console import Console
 
-from soar.evaluation.table import comparison, table
+from soar.evaluation.table import comparison, save_picture, table
 from tests.evaluation.test_assessment import assessment
 
 
@@ -28,3 +31,14 @@ def test_a_comparison_has_a_column_for_each() -> None:
     assert "standard" in lines[1] and "robust" in lines[1]
     worst = next(line for line in lines if "worst case" in line)
     assert worst.count("20.0 %  (3.6 - 62.4)") == 2
+
+
+def test_pictures_need_nothing_from_the_network(tmp_path: Path) -> None:
+    console = Console(record=True, file=io.StringIO(), width=80)
+    console.print(comparison({"standard": assessment()}))
+    save_picture(console, tmp_path / "a.svg")
+    picture = (tmp_path / "a.svg").read_text()
+    links = re.findall(r"https?://[^\s\"')]+", picture)
+    assert set(links) <= {"http://www.w3.org/2000/svg", "https://www.textualize.io"}
+    ElementTree.fromstring(picture)
+    assert "worst" in picture

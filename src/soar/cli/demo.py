@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Train both, attack both, print the comparison; a second call goes on with an unfinished demo."""
     from rich.console import Console
 
-    from soar.evaluation.table import comparison
+    from soar.evaluation.table import comparison, save_picture
 
     for flag in ("examples", "epochs"):
         value = getattr(arguments, flag)
@@ -55,10 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     }
     console = Console(record=True)
     threat = robust.threat()
-    console.print(
-        f"\nStays right under attack, {threat}: every pixel may change by {threat.radius:.0%} of its range"
-    )
+    console.print(f"\nStays right under attack, {threat} (each pixel may change by {threat.radius:.0%}):")
     console.print(comparison(found))
+    save_picture(console, folder / "comparison.svg")
     (folder / DONE).write_text(console.export_text())
     say(f"saved in {folder}; attack it harder with: soar evaluate {robust.path} --attacks restarts")
     return 0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.evaluation.assessment import WORST, Assessment
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 
@@ -62,6 +65,12 @@ def comparison(assessments: dict[str, Assessment]) -> Table:
         ]
         made.add_row(name, *cells, style="bold" if name == WORST else "")
     return made
+
+
+def save_picture(console: Console, path: Path) -> None:
+    """Write what a recording console has shown as an SVG picture that needs nothing from the network."""
+    picture = console.export_svg(title="soar demo", clear=False)
+    path.write_text(re.sub(r"@font-face\s*{.*?}", "", picture, flags=re.DOTALL))
 
 
 def percent(share: float) -> str:
