@@ -37,6 +37,7 @@ from torch import Tensor, nn
 
 from soar import attacks, data, models, objectives
 from soar.environment import environment
+from soar.errors import UserError
 from soar.threat import Linf
 
 HERE = Path(__file__).parent
@@ -48,13 +49,13 @@ PACKAGES = ("torchattacks", "foolbox", "adversarial-robustness-toolbox", "pyauto
 class Size:
     """How much to measure, and how long to train for it."""
 
-    images: int = 512
+    images: int = 256
     repeats: int = 3
     steps: int = 20
     restarts: int = 5
     batch_size: int = 128
     width: int = 16
-    training_images: int = 50_000
+    training_images: int = 20_000
     standard_epochs: int = 4
     robust_epochs: int = 6
 
@@ -62,10 +63,8 @@ class Size:
 QUICK = Size(24, 1, 3, 2, 16, width=8, training_images=512, standard_epochs=1, robust_epochs=1)
 
 
-Pair = tuple[str, str]
-"""An attack and a library."""
-Row = dict[str, Any]
-"""What the runs of a pair gave: a line of the table."""
+Pair = tuple[str, str]  # an attack and a library
+Row = dict[str, Any]  # a line of the table
 Runs = dict[str, Callable[[], Tensor]]
 """For each attack of a library, a call that attacks all images and gives the points that were found."""
 
@@ -232,13 +231,11 @@ class Measurement:
     """What one run of one attack of one library gave; passes are samples an image."""
 
     stays_right: int
-    outside: int
-    """points outside the threat set; they do not count as fooling the model"""
+    outside: int  # points outside the threat set; they do not count as fooling the model
     forwards: float
     backwards: float
     passes: float
-    weight_gradients: bool
-    """whether gradients of the weights were computed as well"""
+    weight_gradients: bool  # whether gradients of the weights were computed as well
     cpu_seconds: float
 
 
@@ -285,8 +282,7 @@ def measure_all(pairs: list[Pair], model: nn.Module, task: Task, repeats: int) -
         measure(library, attack, model, replace(task, images=task.images[:4], labels=task.labels[:4]))
     for repeat in range(repeats):
         for attack, library in pairs:
-            found = measure(library, attack, model, replace(task, seed=repeat))
-            runs[attack, library].append(found)
+            runs[attack, library].append(measure(library, attack, model, replace(task, seed=repeat)))
     return [summary(pair, found, runs.get((pair[0], "soar"))) for pair, found in runs.items()]
 
 
@@ -325,13 +321,13 @@ def trained(kind: str, source: data.Dataset, size: Size, threat: Linf, cache: Pa
         return model.eval()
     objective = objectives.Adversarial(model, threat, steps=3) if is_robust else objectives.Standard(model)
     batch_size = min(128, len(split) // 4)
-    total = epochs * (len(split) // batch_size)
+    total = epochs * data.batches_per_epoch(split, batch_size)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=total)
     vary = data.Augmentation(crop=2, flip=True)
     for epoch in range(epochs):
         order = {"batch_size": batch_size, "seed": 0, "epoch": epoch}
-        for x, y, index in data.training_batches(split, **order, augmentation=vary):
+        for x, y, index in data.training_batches(split, augmentation=vary, **order):
             optimizer.zero_grad()
             objective(x, y, index).loss.backward()
             optimizer.step()
@@ -399,4 +395,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        raise SystemExit(f"error: {error}") from None
