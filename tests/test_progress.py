@@ -46,7 +46,8 @@ def test_fields_stay_until_replaced_and_underscores_become_spaces() -> None:
     stream = io.StringIO()
     with Progress(2, "attack", "plain", stream=stream, interval=0) as bar:
         bar.advance(1, robust_accuracy=0.51234)
-        bar.advance(1, clean="81.0 %")
+        bar.advance(1, clean="81.0 %", found="7/9")
+        bar.advance(0, found=None, never=None)
     assert stream.getvalue().splitlines()[-1].endswith("robust accuracy 0.5123  clean 81.0 %")
 
 

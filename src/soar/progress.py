@@ -67,9 +67,7 @@ class Progress:
         self._last_line: float | None = None
         if self._mode == "live":
             self._live = _live_bar(self._stream)
-            self._task = self._live.add_task(
-                self.label, total=self.total, completed=self.done, status=""
-            )
+            self._task = self._live.add_task(self.label, total=self.total, completed=self.done, status="")
             self._live.start()
         return self
 
@@ -80,15 +78,20 @@ class Progress:
         elif self._mode == "plain":
             self._write(self._line(self._clock(), at_end=True))
 
-    def advance(self, n: int = 1, **fields: Value) -> None:
+    def advance(self, n: int = 1, **fields: Value | None) -> None:
         """Count `n` more units and show the newest figures; earlier ones stay until replaced.
 
         Args:
             n: how many units were finished; 0 only shows the figures
-            fields: figures by name; numbers are shortened to four digits, text is shown as it is
+            fields: figures by name; numbers are shortened to four digits, text is shown as it is, and
+                None removes a figure
         """
         self.done += n
-        self._fields |= fields
+        for name, value in fields.items():
+            if value is None:
+                self._fields.pop(name, None)
+            else:
+                self._fields[name] = value
         if self._mode == "quiet":
             return
         now = self._clock()
@@ -119,9 +122,7 @@ class Progress:
             parts.append(f"{_clock_time(elapsed)} taken")
         elif speed:
             parts.append(f"{_clock_time(max(self.total - self.done, 0) / speed)} left")
-        parts += [
-            f"{name.replace('_', ' ')} {_short(value)}" for name, value in self._fields.items()
-        ]
+        parts += [f"{name.replace('_', ' ')} {_short(value)}" for name, value in self._fields.items()]
         return "  ".join(parts)
 
     def _write(self, line: str) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
+from soar.errors import UserError
 from soar.objectives import OBJECTIVES
 from soar.threat import Linf
 from soar.training import distributed
@@ -46,9 +47,22 @@ def collectives(world: distributed.World) -> dict[str, Any]:
         "tensor": world.gather_tensor(torch.full((world.rank + 1,), world.rank)).tolist(),
         "mean": world.mean(torch.tensor([float(world.rank)])).tolist(),
         "from_main": world.from_main(f"said by {world.rank}"),
+        "on_main": world.on_main(lambda: f"done by {world.rank}"),
+        "refused": _refused(world),
         "copy": buffer.tolist(),
         "nested": _nested(),
     }
+
+
+def _refused(world: distributed.World) -> str:
+    def refuse() -> None:
+        raise UserError(f"refused by {world.rank}")
+
+    try:
+        world.on_main(refuse)
+    except UserError as error:
+        return str(error)
+    return "nothing was refused"
 
 
 def _nested() -> int:

@@ -95,6 +95,8 @@ def test_collectives(together: Path) -> None:
             "tensor": [0, 1, 1],
             "mean": [0.5],
             "from_main": "said by 0",
+            "on_main": "done by 0",
+            "refused": "refused by 0",
             "copy": [10.0],
             "nested": 2,
         }

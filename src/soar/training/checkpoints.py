@@ -28,6 +28,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from soar.errors import UserError
+
 FOLDER = "checkpoints"
 _NAME = re.compile(r"step-\d{8,}")
 _TEMPORARY = ".writing-"
@@ -50,6 +52,26 @@ def name_of(step: int) -> str:
     'step-00001234'
     """
     return f"step-{step:08}"
+
+
+def open_run(run: Path, *, resume: bool) -> Snapshot | None:
+    """Find out where a training in a folder has to begin.
+
+    Args:
+        run: the run folder, which need not exist
+        resume: whether the folder may hold a training already
+
+    Returns:
+        The newest usable checkpoint, or None to begin at the beginning.
+
+    Raises:
+        UserError: when the folder holds a training that is not to be resumed
+    """
+    if not resume and (available(run) or (run / "metrics.jsonl").exists()):
+        raise UserError(f"{run} holds a training already; resume it (flag --resume) or choose another folder")
+    clean(run)
+    newest = newest_usable(run)
+    return load(newest) if newest else None
 
 
 def save(run: Path, snapshot: Snapshot) -> Path:

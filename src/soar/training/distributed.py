@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -68,6 +68,23 @@ class World:
         box = [value]
         dist.broadcast_object_list(box)
         return box[0]
+
+    def on_main(self, work: Callable[[], T]) -> T:
+        """Let rank 0 do something and give everybody the result, or the user's mistake it met.
+
+        Raises:
+            UserError: in every process, so that none is left waiting for the others
+        """
+        outcome: T | UserError | None = None
+        if self.is_main:
+            try:
+                outcome = work()
+            except UserError as error:
+                outcome = error
+        outcome = self.from_main(outcome)
+        if isinstance(outcome, UserError):
+            raise outcome
+        return cast(T, outcome)
 
     def gather_tensor(self, part: Tensor) -> Tensor:
         """Concatenate tensors that may differ in length, in the order of ranks, on every process."""

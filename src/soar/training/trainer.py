@@ -263,8 +263,8 @@ class Trainer:
                 self.guards.after_validation(scores.robust)
         self._log({"kind": "validation"} | shown)
         texts = {name: f"{share:.1%}" for name, share in shown.items()}
-        bar.note(f"epoch {self._epoch():g}: " + ", ".join(f"{k} {v}" for k, v in texts.items()))
-        bar.advance(0, **texts)
+        bar.note(f"epoch {round(self._epoch(), 2):g}: " + ", ".join(f"{k} {v}" for k, v in texts.items()))
+        bar.advance(0, **texts, validated=None)
         if self.guards.overfitting:
             bar.note(f"warning: {self.guards.overfitting}")
 
@@ -340,26 +340,17 @@ class Trainer:
 
     def _open(self) -> None:
         """Prepare the run folder, and go back to where an earlier session stopped."""
-        rows, snapshot = 0, None
-        if self.world.is_main:
-            used = bool(checkpoints.available(self.run)) or (self.run / "metrics.jsonl").exists()
-            if used and not self.resume:
-                raise UserError(
-                    f"{self.run} holds a training already; resume it (flag --resume) "
-                    "or choose another folder (flag --output)"
-                )
-            checkpoints.clean(self.run)
-            newest = checkpoints.newest_usable(self.run)
-            snapshot = checkpoints.load(newest) if newest else None
-        snapshot = self.world.from_main(snapshot)
+        snapshot = self.world.on_main(lambda: checkpoints.open_run(self.run, resume=self.resume))
         if snapshot is not None:
             self._restore(snapshot)
-            rows = snapshot.state["metrics_rows"]
-        if self.world.is_main:
-            self.run.mkdir(parents=True, exist_ok=True)
-            self.metrics = MetricsFile(self.run, rows=rows)
+        rows = snapshot.state["metrics_rows"] if snapshot else 0
+        self.world.on_main(lambda: self._open_metrics(rows))
         self.objective.train()
         self.updates.share_among(self.world)
+
+    def _open_metrics(self, rows: int) -> None:
+        self.run.mkdir(parents=True, exist_ok=True)
+        self.metrics = MetricsFile(self.run, rows=rows)
 
     def _restore(self, snapshot: checkpoints.Snapshot) -> None:
         state = snapshot.state
