@@ -300,6 +300,22 @@ def test_checkpoints_by_the_clock(tmp_path: Path) -> None:
     assert names == ["step-00000017", "step-00000018"]
 
 
+def test_dropout_depends_on_the_seed_alone_and_leaves_the_generator_as_it_was(
+    tmp_path: Path,
+) -> None:
+    found = []
+    for number, seed in enumerate([0, 0, 1]):
+        torch.manual_seed(number)
+        model = nn.Sequential(nn.Dropout(0.3), small.network())
+        before = torch.get_rng_state()
+        trainer = small.trainer(tmp_path / str(number), objective=small.Plain(model), seed=seed)
+        trainer.fit()
+        assert torch.equal(torch.get_rng_state(), before)
+        found.append(small.weights(trainer))
+    assert small.same(found[0], found[1])
+    assert not small.same(found[0], found[2])
+
+
 class TestResume:
     """Interrupted and resumed anywhere, a run gives the bits of an uninterrupted one."""
 
@@ -311,7 +327,6 @@ class TestResume:
         return small.Plain(model, Linf("8/255"))
 
     def whole(self, run: Path) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
-        torch.manual_seed(3)
         trainer = small.trainer(run, objective=self.objective(), **self.changes)
         trainer.fit()
         return small.weights(trainer), small.rows(run)
@@ -320,7 +335,6 @@ class TestResume:
     def test_after_a_signal(self, tmp_path: Path, at: int) -> None:
         weights, rows = self.whole(tmp_path / "whole")
         run = tmp_path / "parts"
-        torch.manual_seed(3)
 
         def interrupt(step: int) -> None:
             if step == at:
@@ -329,7 +343,6 @@ class TestResume:
         sinks = [Recorder(interrupt)]
         first = small.trainer(run, objective=self.objective(), sinks=sinks, **self.changes).fit()
         assert (first.status, first.reason, first.steps) == ("interrupted", "SIGTERM", at)
-        torch.manual_seed(99)
         trainer = small.trainer(run, objective=self.objective(), resume=True, **self.changes)
         assert trainer.fit().status == "finished"
         assert small.same(small.weights(trainer), weights)
@@ -340,7 +353,6 @@ class TestResume:
     ) -> None:
         weights, rows = self.whole(tmp_path / "whole")
         run = tmp_path / "parts"
-        torch.manual_seed(3)
         trainer = small.trainer(run, objective=self.objective(), **self.changes)
 
         def interrupt(*_: object) -> None:
@@ -351,7 +363,6 @@ class TestResume:
         assert trainer.fit().status == "interrupted"
         assert trainer.step == 6
         assert trainer.last is None
-        torch.manual_seed(99)
         trainer = small.trainer(run, objective=self.objective(), resume=True, **self.changes)
         trainer.fit()
         assert small.same(small.weights(trainer), weights)
@@ -360,7 +371,6 @@ class TestResume:
     def test_from_an_older_checkpoint_when_the_newest_is_damaged(self, tmp_path: Path) -> None:
         weights, rows = self.whole(tmp_path / "whole")
         run = tmp_path / "parts"
-        torch.manual_seed(3)
         changes = self.changes | {"save_steps": 4}
         small.trainer(run, objective=self.objective(), **changes, max_steps=12).fit()
         newest = run / "checkpoints" / "step-00000012"

@@ -2,10 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
-from soar.training.distributed import World
+from soar import randomness
+
+
+@contextmanager
+def seeded(seed: int, rank: int, device: torch.device) -> Iterator[None]:
+    """Seed the generators for a while, then put them back, so that nobody else notices.
+
+    Args:
+        seed: the seed of the run
+        rank: the process; each draws numbers of its own
+        device: where the model is
+
+    >>> before = torch.get_rng_state()
+    >>> with seeded(0, 0, torch.device("cpu")):
+    ...     first = torch.rand(3)
+    >>> with seeded(0, 0, torch.device("cpu")):
+    ...     second = torch.rand(3)
+    >>> torch.equal(first, second), torch.equal(torch.get_rng_state(), before)
+    (True, True)
+    """
+    number = int(randomness.key(seed, rank, "torch's generators"))
+    before = states(device)
+    torch.default_generator.manual_seed(number)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(number)
+    try:
+        yield
+    finally:
+        restore(before, device)
 
 
 def states(device: torch.device) -> dict[str, Tensor]:
@@ -16,17 +48,8 @@ def states(device: torch.device) -> dict[str, Tensor]:
     return found
 
 
-def restore(of_all: list[dict[str, Tensor]], world: World, device: torch.device) -> None:
-    """Give this process its generators back; with another number of processes there is no such thing.
-
-    Args:
-        of_all: the states of every process, in the order of ranks
-        world: the processes of now
-        device: where the model is
-    """
-    if len(of_all) != world.size:
-        return
-    own = of_all[world.rank]
-    torch.set_rng_state(own["cpu"])
-    if device.type == "cuda" and "cuda" in own:
-        torch.cuda.set_rng_state(own["cuda"], device)
+def restore(found: dict[str, Tensor], device: torch.device) -> None:
+    """Put the generators into the states that `states` gave."""
+    torch.set_rng_state(found["cpu"])
+    if device.type == "cuda" and "cuda" in found:
+        torch.cuda.set_rng_state(found["cuda"], device)

@@ -120,11 +120,7 @@ class Trainer:
         if training.start_from is not None and not resumes:
             load_weights(objective.model, Path(training.start_from), "training.start_from")
         self.updates = Updates(
-            objective,
-            self.training,
-            steps_per_epoch=self.steps_per_epoch,
-            device=self.device,
-            world=self.world,
+            objective, self.training, self.steps_per_epoch, device=self.device, world=self.world
         )
         self.step = 0
         self.best: Scores | None = None
@@ -144,13 +140,9 @@ class Trainer:
                 belong to other settings, or when the last checkpoint cannot be written
         """
         with distributed.joined(self.device.type) as self.world, self._stop:
-            self._open()
-            done, total = (n * self.training.batch_size for n in (self.step, self.total_steps))
-            mode: Mode = self.progress if self.world.is_main else "quiet"
             try:
-                with Progress(total, "training", mode, done=done) as bar:
-                    bar.note(self.rule)
-                    status, reason = self._loop(bar)
+                with generators.seeded(self.seed, self.world.rank, self.device):
+                    status, reason = self._train()
             finally:
                 self.objective.threat = self.threat
                 for sink in self._sinks():
@@ -165,6 +157,14 @@ class Trainer:
             last_scores=self.last,
             seconds=time.monotonic() - self._began,
         )
+
+    def _train(self) -> tuple[Status, str]:
+        self._open()
+        done, total = (n * self.training.batch_size for n in (self.step, self.total_steps))
+        mode: Mode = self.progress if self.world.is_main else "quiet"
+        with Progress(total, "training", mode, done=done) as bar:
+            bar.note(self.rule)
+            return self._loop(bar)
 
     def _loop(self, bar: Progress) -> tuple[Status, str]:
         trouble: str | None = None
@@ -364,7 +364,9 @@ class Trainer:
         if self.updates.average and snapshot.ema is not None:
             fill(self.updates.average.model, snapshot.ema, f"the checkpoint in {self.run}")
         self.updates.restore(snapshot.trainer)
-        generators.restore(snapshot.trainer["generators"], self.world, self.device)
+        of_all = snapshot.trainer["generators"]
+        if len(of_all) == self.world.size:
+            generators.restore(of_all[self.world.rank], self.device)
         self.step = state["step"]
         self.best = Scores(**state["best"]) if state["best"] else None
         self.last = Scores(**state["last"]) if state["last"] else None

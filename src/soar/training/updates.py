@@ -39,8 +39,8 @@ class Updates:
         self,
         objective: Objective,
         settings: TrainingSettings,
-        *,
         steps_per_epoch: int,
+        *,
         device: torch.device,
         world: World,
     ) -> None:
