@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from soar.data import Batch
+from soar.errors import UserError
+from soar.threat import Linf
+from soar.training.distributed import World
+from soar.training.updates import Updates
+from tests.training import small
+
+
+def updates(objective: small.Plain | None = None, **changes: Any) -> Updates:
+    objective = objective or small.Plain(small.network(), Linf("8/255"))
+    place = {"device": torch.device("cpu"), "world": World()}
+    return Updates(objective, small.settings(**changes), 6, **place)  # type: ignore[arg-type]
+
+
+def batch(n: int = 8) -> Batch:
+    part = small.split(n)
+    return Batch(part.images / 255, part.labels, part.indices)
+
+
+def test_the_rate_is_set_on_every_group_of_parameters() -> None:
+    made = updates(schedule="constant", warmup_epochs=1.0, lr=0.6)
+    made.optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(1))]})
+    assert made.prepare(2) == {"lr": pytest.approx(0.3), "eps": 8 / 255}
+    assert [group["lr"] for group in made.optimizer.param_groups] == [pytest.approx(0.3)] * 2
+
+
+def test_figures_are_means_over_all_micro_batches() -> None:
+    one, two = (updates(accumulate=number) for number in (1, 2))
+    whole, parts = (made.backward(batch(), 0) for made in (one, two))
+    assert whole.keys() == parts.keys() == {"loss", "accuracy", "size", "grad_norm"}
+    for name in ("loss", "accuracy", "grad_norm"):
+        torch.testing.assert_close(whole[name], parts[name])
+
+
+def test_the_norm_is_that_of_all_gradients_together() -> None:
+    made = updates()
+    norm = made.backward(batch(), 0)["grad_norm"]
+    flat = torch.cat([x.grad.flatten() for x in made.parameters if x.grad is not None])
+    torch.testing.assert_close(norm, flat.norm())
+
+
+def test_images_come_in_the_models_precision_and_layout() -> None:
+    seen: list[Tensor] = []
+
+    class Watching(small.Plain):
+        def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Any:
+            seen.append(x)
+            return super().compute(x[:, :1], y, index, step)
+
+    made = updates(Watching(small.network(dtype=torch.float64)))
+    made.backward(batch()._replace(x=torch.rand(8, 3, 6, 6)), 0)
+    assert seen[0].dtype == torch.float64
+    assert seen[0].is_contiguous(memory_format=torch.channels_last)
+
+
+class Remembering(small.Plain):
+    """An objective with a state of its own besides the model's."""
+
+    def __init__(self, name: str = "margin") -> None:
+        super().__init__(small.network(), Linf("8/255"))
+        self.register_buffer(name, torch.zeros(2))
+
+
+def test_what_an_objective_remembers_is_saved_with_the_optimizer() -> None:
+    made, other = updates(Remembering()), updates(Remembering())
+    made.objective.margin = torch.ones(2)
+    made.backward(batch(), 0)
+    made.apply(0, 1.0)
+    state = made.state()
+    assert state["objective"].keys() == {"margin"}
+    other.restore(state)
+    assert torch.equal(other.objective.get_buffer("margin"), torch.ones(2))
+    momenta = [made.optimizer.state[x]["momentum_buffer"] for x in made.parameters]
+    restored = [other.optimizer.state[x]["momentum_buffer"] for x in other.parameters]
+    assert all(map(torch.equal, momenta, restored))
+
+
+@pytest.mark.parametrize("objective", [None, Remembering("radius")])
+def test_the_state_of_another_objective_is_refused(objective: small.Plain | None) -> None:
+    state = updates(Remembering()).state()
+    with pytest.raises(UserError, match=r"the checkpoint is of another objective: '.*' does not match"):
+        updates(objective).restore(state)
+
+
+def test_factors_come_from_the_settings_and_not_from_the_checkpoint() -> None:
+    state = updates(weight_decay=0.5).state()
+    made = updates(weight_decay=0.25)
+    made.restore(state)
+    assert made.optimizer.param_groups[0]["weight_decay"] == 0.25
