@@ -49,11 +49,11 @@ PACKAGES = ("torchattacks", "foolbox", "adversarial-robustness-toolbox", "pyauto
 class Size:
     """How much to measure, and how long to train for it."""
 
-    images: int = 256
+    images: int = 128
     repeats: int = 3
     steps: int = 20
     restarts: int = 5
-    batch_size: int = 128
+    batch_size: int = 64
     width: int = 16
     training_images: int = 20_000
     standard_epochs: int = 4
