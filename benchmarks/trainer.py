@@ -58,9 +58,9 @@ class Case:
 
 
 CASES = (
-    Case("standard", "cnn6", {"width": 8}, 128, 300),
-    Case("standard", "resnet10", {"width": 16}, 128, 60),
-    Case("adversarial", "resnet10", {"width": 16}, 128, 15),
+    Case("standard", "cnn6", {"width": 8}, 128, 600),
+    Case("standard", "resnet10", {"width": 16}, 128, 100),
+    Case("adversarial", "resnet10", {"width": 16}, 128, 20),
 )
 QUICK = (Case("standard", "cnn6", {"width": 4}, 16, 12),)
 

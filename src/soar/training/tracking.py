@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
+
+import msgspec
 
 from soar.errors import UserError, unknown
 from soar.training.checkpoints import replace_text
@@ -29,7 +29,7 @@ class Sink(Protocol):
 
 
 class MetricsFile:
-    """The file `metrics.jsonl` of a run: one JSON object a line, appended and flushed.
+    """The file `metrics.jsonl` of a run: one JSON object a line, written at once.
 
     Args:
         run: the run folder
@@ -51,12 +51,11 @@ class MetricsFile:
             replace_text(self.path, "".join(kept))
         elif rows:
             raise UserError(f"{self.path} is missing; put it back or start a new run")
-        self._file = self.path.open("a")
+        self._file = self.path.open("ab", buffering=0)
 
     def log(self, step: int, row: Mapping[str, float | str]) -> None:
-        """Append a row."""
-        self._file.write(_as_json({"step": step, **row}) + "\n")
-        self._file.flush()
+        """Append a row; infinities and NaN, for which JSON has no form, become null."""
+        self._file.write(msgspec.json.encode({"step": step, **row}) + b"\n")
         self.rows += 1
 
     def sync(self) -> None:
@@ -153,18 +152,6 @@ def open_sinks(names: Sequence[str], run: Path, config: Mapping[str, Any], where
         else:
             raise unknown("tracker", name, ["tensorboard", "wandb"], where)
     return sinks
-
-
-def _as_json(row: Mapping[str, float | str]) -> str:
-    """Write a row; infinities and NaN, for which JSON has no form, become null."""
-    try:
-        return json.dumps(row, allow_nan=False)
-    except ValueError:
-        return json.dumps({name: x if _has_form(x) else None for name, x in row.items()})
-
-
-def _has_form(value: float | str) -> bool:
-    return isinstance(value, str) or math.isfinite(value)
 
 
 def _require(module: str, *, extra: str) -> Any:

@@ -110,8 +110,8 @@ class Updates:
                 (output.loss / number).backward()
             accuracy = (output.logits.argmax(dim=1) == labels).float().mean()
             figures.append({"loss": output.loss.detach(), "accuracy": accuracy, **output.metrics})
-        norms = [torch.linalg.vector_norm(gradient) for gradient in self._gradients()]
-        return _means(figures) | {"grad_norm": torch.linalg.vector_norm(torch.stack(norms))}
+        norms = torch.stack(torch._foreach_norm(self._gradients()))
+        return _means(figures) | {"grad_norm": torch.linalg.vector_norm(norms)}
 
     def apply(self, step: int, grad_norm: float) -> None:
         """Change the weights by the gradients, cut to the longest allowed norm."""
