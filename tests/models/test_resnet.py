@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from soar.models import resnet10, resnet18
+from soar.models.resnet import BasicBlock
 
 
 def test_forward_is_the_written_out_network() -> None:
@@ -35,3 +36,24 @@ def test_silent_branches_leave_only_the_shortcuts(norm: Literal["none", "batch",
     for block in network.blocks:
         h = F.relu(block.get_submodule("shortcut")(h))
     torch.testing.assert_close(network(x), network.linear(h.mean(dim=(2, 3))))
+
+
+def test_he_init_keeps_the_size_of_signals_and_the_default_does_not() -> None:
+    x = torch.rand(16, 3, 32, 32)
+    sizes = {}
+    for he_init in (False, True):
+        torch.manual_seed(0)
+        model = resnet10(width=16, he_init=he_init)
+        with torch.no_grad():
+            features = model.blocks(torch.relu(model.stem(x)))
+        sizes[he_init] = float(features.square().mean().sqrt() / x.square().mean().sqrt())
+    assert sizes[False] < 0.2
+    assert 0.5 < sizes[True] < 20
+
+
+def test_blocks_begin_as_their_shortcuts_with_he_init_too() -> None:
+    model = resnet10(width=4, conv_bias=True, he_init=True, zero_init_residual=True)
+    for block in model.blocks:
+        assert isinstance(block, BasicBlock) and block.conv2.bias is not None
+        assert not block.conv2.weight.any() and not block.conv2.bias.any()
+        assert block.conv1.weight.any()

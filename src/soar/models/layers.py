@@ -89,3 +89,16 @@ def silence_branch(conv: nn.Conv2d, norm: nn.Module | None = None) -> None:
     nn.init.zeros_(conv.weight)
     if conv.bias is not None:
         nn.init.zeros_(conv.bias)
+
+
+def keep_signal_size(model: nn.Module) -> None:
+    """Draw every convolution so that signals keep their size through it and the ReLU behind it.
+
+    Weights are normal with variance 2 / (inputs x kernel area), biases zero.
+    Source: He et al., "Delving Deep into Rectifiers".
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)

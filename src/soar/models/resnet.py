@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from soar.models.layers import Layers, Norm, check_task, require, silence_branch
+from soar.models.layers import Layers, Norm, check_task, keep_signal_size, require, silence_branch
 from soar.models.normalization import Statistics, normalization_layer
 
 
@@ -19,6 +19,7 @@ def resnet10(
     conv_bias: bool = False,
     input_normalization: str | Statistics = "none",
     zero_init_residual: bool = False,
+    he_init: bool = False,
 ) -> ResNet:
     """ResNet-10 without norms, the network of the SOAR paper: 4.9 M parameters.
 
@@ -31,6 +32,8 @@ def resnet10(
         conv_bias: whether convolutions have biases
         input_normalization: none, per-image, the name of a data set, or means and deviations
         zero_init_residual: begin with every block equal to its shortcut
+        he_init: begin with convolutions that keep the size of signals; PyTorch's own shrink them from layer
+            to layer, which a network without norms does not make good
 
     Returns:
         A network that maps [0, 1] pixels to logits.
@@ -46,6 +49,7 @@ def resnet10(
         width=width,
         input_normalization=input_normalization,
         zero_init_residual=zero_init_residual,
+        he_init=he_init,
     )
 
 
@@ -59,6 +63,7 @@ def resnet18(
     conv_bias: bool = False,
     input_normalization: str | Statistics = "none",
     zero_init_residual: bool = False,
+    he_init: bool = False,
 ) -> ResNet:
     """ResNet-18 for small images with batch norm: 11.2 M parameters.
 
@@ -71,6 +76,8 @@ def resnet18(
         conv_bias: whether convolutions have biases
         input_normalization: none, per-image, the name of a data set, or means and deviations
         zero_init_residual: begin with every block equal to its shortcut
+        he_init: begin with convolutions that keep the size of signals; PyTorch's own shrink them from layer
+            to layer, which a network without norms does not make good
 
     Returns:
         A network that maps [0, 1] pixels to logits.
@@ -83,6 +90,7 @@ def resnet18(
         width=width,
         input_normalization=input_normalization,
         zero_init_residual=zero_init_residual,
+        he_init=he_init,
     )
 
 
@@ -90,7 +98,7 @@ class ResNet(nn.Module):
     """Stem, four stages of basic blocks, global average pooling, a linear layer.
 
     Source: He et al., "Deep Residual Learning for Image Recognition"; for 32x32 images the stem is
-    a 3x3 convolution with stride 1, and no pooling follows it. Initialised by PyTorch's defaults.
+    a 3x3 convolution with stride 1, and no pooling follows it.
 
     Args:
         layers: what the blocks are made of
@@ -100,6 +108,7 @@ class ResNet(nn.Module):
         width: channels of the first stage
         input_normalization: the first layer, see `normalization_layer`
         zero_init_residual: begin with every block equal to its shortcut
+        he_init: begin with convolutions that keep the size of signals
     """
 
     def __init__(
@@ -112,6 +121,7 @@ class ResNet(nn.Module):
         width: int,
         input_normalization: str | Statistics,
         zero_init_residual: bool,
+        he_init: bool,
     ) -> None:
         super().__init__()
         check_task(num_classes, image_shape)
@@ -124,12 +134,15 @@ class ResNet(nn.Module):
         for index in range(4 * blocks):
             stage, position = divmod(index, blocks)
             stride = 2 if stage > 0 and position == 0 else 1
-            block = BasicBlock(layers, channels, width * 2**stage, stride=stride)
-            if zero_init_residual:
-                silence_branch(block.conv2, block.norm2)
-            self.blocks.append(block)
+            self.blocks.append(BasicBlock(layers, channels, width * 2**stage, stride=stride))
             channels = width * 2**stage
         self.linear = nn.Linear(channels, num_classes)
+        if he_init:
+            keep_signal_size(self)
+        if zero_init_residual:
+            for block in self.blocks:
+                assert isinstance(block, BasicBlock)
+                silence_branch(block.conv2, block.norm2)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [0, 1] pixels to logits."""
