@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from soar.models import resnet10, resnet18
-from soar.models.resnet import BasicBlock
+from soar.models import build, resnet10, resnet18
+from soar.models.resnet import BasicBlock, ResNet
 
 
 def test_forward_is_the_written_out_network() -> None:
@@ -39,11 +39,11 @@ def test_silent_branches_leave_only_the_shortcuts(norm: Literal["none", "batch",
 
 
 def test_he_init_keeps_the_size_of_signals_and_the_default_does_not() -> None:
-    x = torch.rand(16, 3, 32, 32)
+    x = torch.rand(16, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     sizes = {}
     for he_init in (False, True):
-        torch.manual_seed(0)
-        model = resnet10(width=16, he_init=he_init)
+        model = build("resnet10", seed=0, options={"width": 16, "he_init": he_init})
+        assert isinstance(model, ResNet)
         with torch.no_grad():
             features = model.blocks(torch.relu(model.stem(x)))
         sizes[he_init] = float(features.square().mean().sqrt() / x.square().mean().sqrt())
