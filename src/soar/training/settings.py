@@ -54,7 +54,7 @@ class TrainingSettings:
     start_from: str | None = None
     """Weights to begin with: a run folder, a checkpoint folder or a .safetensors file."""
     channels_last: bool = True
-    """Store images and filters with the channel as the fastest index, as fast kernels like it."""
+    """Store images with the channel as the fastest index, as fast kernels like it, where that is safe."""
     save_minutes: NotNegative = 5.0
     """Write a checkpoint when so many minutes have passed since the last one."""
     save_steps: Count | None = None

@@ -14,6 +14,7 @@ from soar.model_state import placement
 from soar.training import schedules
 from soar.training.averaging import Average
 from soar.training.distributed import World, local_batch
+from soar.training.layout import memory_layout
 from soar.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Updates:
         self.steps_per_epoch = steps_per_epoch
         self.threat = objective.threat
         self.micro_batch = local_batch(settings.batch_size, settings.accumulate, world)
-        self.layout = torch.channels_last if settings.channels_last else torch.contiguous_format
+        self.layout = memory_layout(objective.model, device, channels_last=settings.channels_last)
         objective.to(device)
         objective.model.to(memory_format=self.layout)  # type: ignore[call-overload]
         self.dtype = placement(objective.model)[1]
