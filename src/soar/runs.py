@@ -100,14 +100,14 @@ def find(path: Path) -> Run:
     return Run(path, recipes.load(stored))
 
 
-def free_path(name: str, parent: Path = Path("runs")) -> Path:
-    """Give a folder that does not exist yet: runs/name, runs/name-2, runs/name-3, ...
+def free_path(name: str, parent: Path = Path("runs"), *, suffix: str = "") -> Path:
+    """Give a path that does not exist yet: runs/name, runs/name-2, runs/name-3, ...
 
     >>> free_path("never-made").as_posix()
     'runs/never-made'
     """
-    path, number = parent / name, 1
+    path, number = parent / f"{name}{suffix}", 1
     while path.exists():
         number += 1
-        path = parent / f"{name}-{number}"
+        path = parent / f"{name}-{number}{suffix}"
     return path

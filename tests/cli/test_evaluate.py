@@ -36,6 +36,17 @@ def test_a_run_is_evaluated_as_its_recipe_says(run: Path, capsys: pytest.Capture
     assert not list(run.glob("*.partial*"))
 
 
+def test_earlier_results_are_not_overwritten(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "assessment.json").touch()
+    before = (run / "assessment.json").read_text()
+    assert main(["evaluate", str(run), *QUICK, "--attacks", "fgsm"]) == 0
+    assert (run / "assessment.json").read_text() == before
+    assert Assessment.load(run / "assessment-2.json").names == ["clean", "FGSM", "worst case"]
+    capsys.readouterr()
+    assert main(["evaluate", str(run), *QUICK, "--output", str(run / "assessment.json")]) == 2
+    assert "assessment.json exists already; choose another name" in capsys.readouterr().err
+
+
 def test_flags_change_threat_attacks_split_and_output(run: Path, tmp_path: Path) -> None:
     output = tmp_path / "found.json"
     flags = ["--norm", "l2", "--eps", "0.5", "--attacks", "fgsm", "pgd:steps=3,restarts=2"]

@@ -44,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batch-size", type=int, default=128, metavar="N")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="default: RUN/assessment.json")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="default: RUN/assessment.json, or the next free name"
+    )
     add_machine_flags(parser)
 
 
@@ -125,7 +127,7 @@ def _from_run(arguments: argparse.Namespace) -> Subject:
         name=str(opened.path),
         data=data.load(arguments.data, root=arguments.root, seed=recipe.seed) if other else own,
         threat=threat.threat(arguments.norm or recipe.threat.norm, arguments.eps or recipe.threat.eps),
-        output=arguments.output or opened.path / "assessment.json",
+        output=_output(arguments, opened.path),
     )
 
 
@@ -148,5 +150,17 @@ def _external(arguments: argparse.Namespace) -> Subject:
         name=arguments.model if arguments.weights is None else f"{arguments.model} {arguments.weights}",
         data=data.load(arguments.data, root=arguments.root),
         threat=limits,
-        output=arguments.output or Path("assessment.json"),
+        output=_output(arguments, Path()),
     )
+
+
+def _output(arguments: argparse.Namespace, folder: Path) -> Path:
+    """Give a file that does not exist yet, so that no earlier result is lost."""
+    from soar.runs import free_path
+
+    wanted: Path | None = arguments.output
+    if wanted is None:
+        return free_path("assessment", folder, suffix=".json")
+    if wanted.exists():
+        raise UserError(f"--output: {wanted} exists already; choose another name")
+    return wanted
