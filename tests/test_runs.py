@@ -14,7 +14,9 @@ from soar.threat import Linf
 
 def test_a_run_folder_holds_the_resolved_recipe_and_the_environment(tmp_path: Path) -> None:
     recipe = recipes.load("demo-robust", ["--epochs", "1", "--eps", "8/255"])
-    runs.create(recipe, tmp_path / "a" / "b")
+    planned = runs.plan(recipe, tmp_path / "a" / "b")
+    assert not (tmp_path / "a").exists()
+    planned.create()
     found = runs.find(tmp_path / "a" / "b")
     assert found.recipe == recipe
     stored = json.loads((found.path / "environment.json").read_text())
@@ -22,7 +24,7 @@ def test_a_run_folder_holds_the_resolved_recipe_and_the_environment(tmp_path: Pa
 
 
 def test_a_run_builds_what_its_recipe_says(tmp_path: Path) -> None:
-    run = runs.create(recipes.load("demo-robust", ["--objective.steps", "3"]), tmp_path / "r")
+    run = runs.plan(recipes.load("demo-robust", ["--objective.steps", "3"]), tmp_path / "r")
     data = run.data()
     assert data.shape == (1, 28, 28) and run.threat() == Linf("0.1")
     model = run.model(len(data.classes), data.shape)
@@ -34,9 +36,9 @@ def test_a_run_builds_what_its_recipe_says(tmp_path: Path) -> None:
 
 def test_run_folders_are_never_overwritten(tmp_path: Path) -> None:
     recipe = recipes.load("demo-robust")
-    runs.create(recipe, tmp_path / "r")
+    runs.plan(recipe, tmp_path / "r").create()
     with pytest.raises(UserError, match=r"holds a run already; go on with it \(soar train --resume"):
-        runs.create(recipe, tmp_path / "r")
+        runs.plan(recipe, tmp_path / "r")
 
 
 def test_folders_that_are_no_runs(tmp_path: Path) -> None:
@@ -44,7 +46,7 @@ def test_folders_that_are_no_runs(tmp_path: Path) -> None:
         runs.find(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot make a run folder"):
-        runs.create(recipes.load("demo-robust"), tmp_path / "file" / "r")
+        runs.plan(recipes.load("demo-robust"), tmp_path / "file" / "r").create()
 
 
 def test_free_paths_count_up(tmp_path: Path) -> None:

@@ -30,6 +30,22 @@ class Run:
     path: Path
     recipe: Recipe
 
+    def create(self) -> None:
+        """Make the folder, with the recipe and the environment in it.
+
+        Raises:
+            UserError: if it cannot be made
+        """
+        from soar.environment import environment
+
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            (self.path / "environment.json").write_text(json.dumps(environment(), indent=1) + "\n")
+            recipes.write(self.recipe, self.path / "recipe.toml")
+        except OSError as error:
+            reason = f"{error.strerror}; flag --output"
+            raise UserError(f"{self.path}: cannot make a run folder ({reason})") from None
+
     def data(self, root: Path | None = None) -> Dataset:
         """Load the data that the recipe names.
 
@@ -66,25 +82,17 @@ class Run:
         return OBJECTIVES.build(name, options, model, self.threat(), seed=self.recipe.seed)
 
 
-def create(recipe: Recipe, path: Path) -> Run:
-    """Make a new run folder.
+def plan(recipe: Recipe, path: Path) -> Run:
+    """Say where a new run will be; nothing is written until its `create` is called.
 
     Raises:
-        UserError: if the folder holds a run already or cannot be made
+        UserError: if the folder holds a run already
     """
     if (path / "recipe.toml").exists():
         raise UserError(
             f"{path} holds a run already; go on with it (soar train --resume {path})"
             " or choose another folder (flag --output)"
         )
-    from soar.environment import environment
-
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        (path / "environment.json").write_text(json.dumps(environment(), indent=1) + "\n")
-        recipes.write(recipe, path / "recipe.toml")
-    except OSError as error:
-        raise UserError(f"{path}: cannot make a run folder ({error.strerror}; flag --output)") from None
     return Run(path, recipe)
 
 

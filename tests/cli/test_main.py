@@ -48,6 +48,9 @@ def test_help_of_train_lists_the_fields_with_their_meaning(capsys: pytest.Captur
         (["train", "demo-robust", "--track", "tensorbord"], "did you mean 'tensorboard'?"),
         (["train", "--resume", "nowhere"], "nowhere: not a run folder"),
         (["train", "demo-robust", "--resume", "x"], "--resume goes on with the recipe of the run"),
+        (["train", "demo-robust", "--training.precision", "float16"], "expected one of float32, bfloat16"),
+        (["train", "demo-robust", "--start_from", "nowhere"], "which holds no usable weights"),
+        (["evaluate", "nowhere", "--attacks", "pgd:steps=0"], "attack.steps: got 0, expected at least 1"),
         (["evaluate"], "what to evaluate?"),
         (["evaluate", "nowhere"], "nowhere: not a run folder"),
         (["evaluate", "x", "--atacks", "quick"], "did you mean '--attacks'?"),
@@ -67,6 +70,7 @@ def test_mistakes_get_one_clear_line_and_exit_code_2(
     shown = capsys.readouterr()
     assert shown.err.startswith("soar: ") and message in shown.err
     assert shown.err.count("\n") == 1 and shown.out == ""
+    assert list(tmp_path.iterdir()) == [], "a mistake leaves nothing behind"
 
 
 def test_version_and_module_call() -> None:

@@ -31,7 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train both, attack both, print the comparison; a second call goes on with an unfinished demo."""
+    """Run the demo; a second call goes on with an unfinished one."""
+    try:
+        return _show(arguments)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    """Train both, attack both, print the comparison."""
     from rich.console import Console
 
     from soar.evaluation.table import comparison, save_picture
@@ -78,13 +86,16 @@ def _next() -> Path:
 def _train(recipe: str, path: Path, fields: list[str], arguments: argparse.Namespace, device: str) -> Run:
     """Train, or go on, or do nothing where the training is finished."""
     from soar import recipes, runs
-    from soar.training.train import train
+    from soar.training.prepare import prepare
 
     if arguments.epochs is not None:
         fields = [*fields, "--epochs", str(arguments.epochs), "--eps_warmup_epochs", "0.5"]
     started = (path / "recipe.toml").exists()
-    opened = runs.find(path) if started else runs.create(recipes.load(recipe, fields), path)
-    result = train(opened, device=device, progress=mode(arguments), resume=True)
+    opened = runs.find(path) if started else runs.plan(recipes.load(recipe, fields), path)
+    trainer = prepare(opened, device=device, progress=mode(arguments), resume=True)
+    if not started:
+        opened.create()
+    result = trainer.fit()
     if result.status == "interrupted":
         raise KeyboardInterrupt
     if result.status == "stopped":

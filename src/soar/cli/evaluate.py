@@ -63,10 +63,12 @@ class Subject:
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate, print the table and save the assessment."""
+    from soar.attacks.suites import resolve
     from soar.evaluation.evaluate import evaluate
     from soar.training.distributed import joined
 
     device = set_up_machine(arguments)
+    attacks = resolve(arguments.attacks)
     subject = _external(arguments) if arguments.model else _from_run(arguments)
     split = getattr(subject.data, arguments.split)
     if arguments.examples is not None:
@@ -80,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
                 subject.model.to(world.device(device)),
                 split,
                 subject.threat,
-                arguments.attacks,
+                attacks,
                 seed=arguments.seed,
                 batch_size=arguments.batch_size,
                 name=subject.name,
@@ -118,6 +120,7 @@ def _from_run(arguments: argparse.Namespace) -> Subject:
         raise UserError("--weights goes with --model; a run folder has its own weights")
     opened = runs.find(arguments.run_folder)
     recipe = opened.recipe
+    limits = threat.threat(arguments.norm or recipe.threat.norm, arguments.eps or recipe.threat.eps)
     own = opened.data(arguments.root)
     model = opened.model(len(own.classes), own.shape)
     load_weights(model, opened.path, "RUN")
@@ -126,7 +129,7 @@ def _from_run(arguments: argparse.Namespace) -> Subject:
         model=model,
         name=str(opened.path),
         data=data.load(arguments.data, root=arguments.root, seed=recipe.seed) if other else own,
-        threat=threat.threat(arguments.norm or recipe.threat.norm, arguments.eps or recipe.threat.eps),
+        threat=limits,
         output=_output(arguments, opened.path),
     )
 

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Train, then say what came of it and how to evaluate it."""
     from soar.training.distributed import joined
     from soar.training.tracking import open_sinks
-    from soar.training.train import train
+    from soar.training.prepare import prepare
 
     device = set_up_machine(arguments)
     with joined(device) as world:
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         sinks = []
         if world.is_main:
             sinks = open_sinks(arguments.track, opened.path, opened.recipe.as_table(), "--track")
-        result = train(
+        trainer = prepare(
             opened,
             device=device,
             root=arguments.root,
@@ -64,13 +64,16 @@ def run(arguments: argparse.Namespace) -> int:
             sinks=sinks,
             resume=arguments.resume is not None,
         )
+        if world.is_main and arguments.resume is None:
+            opened.create()
+        result = trainer.fit()
         if world.is_main:
             _tell(opened, result, quiet=arguments.quiet)
     return _exit_code(result)
 
 
 def _open(arguments: argparse.Namespace) -> Run:
-    """Make a run folder, or find the one to go on with."""
+    """Choose a new run folder, or find the one to go on with."""
     from soar import recipes, runs
 
     if arguments.resume is not None:
@@ -82,7 +85,7 @@ def _open(arguments: argparse.Namespace) -> Run:
     if arguments.recipe is None:
         raise UserError("which recipe? Say soar train RECIPE; see `soar list recipes`")
     recipe = recipes.load(arguments.recipe, arguments.fields)
-    return runs.create(recipe, arguments.output or runs.free_path(Path(arguments.recipe).stem))
+    return runs.plan(recipe, arguments.output or runs.free_path(Path(arguments.recipe).stem))
 
 
 def _tell(opened: Run, result: FitResult, *, quiet: bool) -> None:

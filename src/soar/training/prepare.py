@@ -1,4 +1,4 @@
-"""From a run folder to a trained model."""
+"""From a run's recipe to a trainer that is ready to go."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from soar.data import Augmentation
 from soar.progress import Mode
 from soar.runs import Run
 from soar.training.tracking import Sink
-from soar.training.trainer import FitResult, Trainer
+from soar.training.trainer import Trainer
 
 
-def train(
+def prepare(
     run: Run,
     *,
     device: str = "cpu",
@@ -20,22 +20,25 @@ def train(
     progress: Mode = "auto",
     sinks: Sequence[Sink] = (),
     resume: bool = False,
-) -> FitResult:
-    """Do what the recipe of a run folder says, or go on doing it.
+) -> Trainer:
+    """Build data, model, objective and trainer; mistakes in the recipe show here, before anything is written.
 
     Args:
-        run: the run folder
+        run: the recipe and the folder that `fit` writes to
         device: such as "cpu" or "cuda"
         root: the folder of all data sets
         progress: how to show progress
         sinks: where metrics go besides `metrics.jsonl`
         resume: go on from the newest usable checkpoint
+
+    Raises:
+        UserError: if the recipe makes no sense or its data are not there
     """
     recipe = run.recipe
     data = run.data(root)
     objective = run.objective(run.model(len(data.classes), data.shape))
     section = recipe.data
-    trainer = Trainer(
+    return Trainer(
         objective,
         data,
         recipe.training,
@@ -49,4 +52,3 @@ def train(
         progress=progress,
         resume=resume,
     )
-    return trainer.fit()
