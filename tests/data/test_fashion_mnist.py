@@ -22,7 +22,7 @@ def write(folder: Path, *, packed: bool) -> None:
             ("labels-idx1-ubyte", np.arange(count) + 7),
         ):
             path = folder / f"{part}-{name}{'.gz' if packed else ''}"
-            path.write_bytes(gzip.compress(idx(array)) if packed else idx(array))
+            path.write_bytes(gzip.compress(idx(array), mtime=0) if packed else idx(array))
 
 
 @pytest.mark.parametrize("packed", [True, False])

@@ -104,7 +104,7 @@ def test_a_cut_archive_is_continued(archive: str, server: Server, tmp_path: Path
     assert names(folder) == sorted(file.name for file in cifar10.FILES)
 
 
-@pytest.mark.parametrize("contents", [b"<html>log in first</html>", gzip.compress(b"no tar")])
+@pytest.mark.parametrize("contents", [b"<html>log in first</html>", gzip.compress(b"no tar", mtime=0)])
 def test_something_else_than_the_archive_is_removed(
     archive: str, server: Server, tmp_path: Path, contents: bytes
 ) -> None:
@@ -185,7 +185,7 @@ def test_compressed_files_are_unpacked(
 ) -> None:
     file = described("train-images-idx3-ubyte", b"pixels")
     monkeypatch.setitem(catalog.FETCHABLE, "fashion-mnist", (file,))
-    server.files["/sub/train-images-idx3-ubyte.gz"] = gzip.compress(b"pixels")
+    server.files["/sub/train-images-idx3-ubyte.gz"] = gzip.compress(b"pixels", mtime=0)
     folder = fetch("fashion-mnist", tmp_path, origin=f"{server.url}/sub/")
     assert (folder / "train-images-idx3-ubyte").read_bytes() == b"pixels"
     assert names(folder) == ["train-images-idx3-ubyte"]
@@ -195,7 +195,7 @@ def test_a_local_folder_with_files(
     binaries: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = tmp_path / "binaries"
-    (source / "test_batch.bin.gz").write_bytes(gzip.compress(binaries["test_batch.bin"]))
+    (source / "test_batch.bin.gz").write_bytes(gzip.compress(binaries["test_batch.bin"], mtime=0))
     (source / "test_batch.bin").unlink()
     folder = fetch("cifar10", tmp_path, origin=str(source))
     assert {name: (folder / name).read_bytes() for name in names(folder)} == binaries
@@ -217,7 +217,7 @@ def test_a_local_folder_with_the_archive(binaries: dict[str, bytes], tmp_path: P
     ("name", "contents", "message"),
     [
         ("data_batch_1.bin", b"wrong", r"data_batch_1\.bin: data_batch_1\.bin: wrong contents"),
-        ("data_batch_1.bin.gz", gzip.compress(b"cut")[:-9], r"data_batch_1\.bin\.gz: damaged"),
+        ("data_batch_1.bin.gz", gzip.compress(b"cut", mtime=0)[:-9], r"data_batch_1\.bin\.gz: damaged"),
         ("data_batch_1.bin.gz", b"no gzip", r"data_batch_1\.bin\.gz: damaged"),
         ("cifar-10-binary.tar.gz", b"no tar", r"cifar-10-binary\.tar\.gz: damaged"),
     ],

@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Train, then say what came of it and how to evaluate it."""
     from soar.training.distributed import joined
-    from soar.training.tracking import open_sinks
     from soar.training.prepare import prepare
+    from soar.training.tracking import open_sinks
 
     device = set_up_machine(arguments)
     with joined(device) as world:
