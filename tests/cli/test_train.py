@@ -49,6 +49,21 @@ def test_weights_of_another_run_can_be_the_start(tmp_path: Path, monkeypatch: py
     assert all(torch.allclose(first[name], second[name]) for name in first)
 
 
+def test_models_from_elsewhere_are_trained_and_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = "from torch.nn import *\ndef build():\n    return Sequential(Flatten(), Linear(784, 10))\n"
+    (tmp_path / "trained_elsewhere.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    flags = ["--model", "trained_elsewhere:build", *TINY[4:], "--output", "run"]
+    assert main(["train", "demo-robust", *flags]) == 0
+    assert main(["evaluate", "run", "--examples", "10", "--quiet", "--threads", "1"]) == 0
+    capsys.readouterr()
+    assert main(["train", "demo-robust", *flags[:-1], "other", "--model.width", "3"]) == 2
+    assert "model.width: a model from elsewhere" in capsys.readouterr().err
+
+
 def test_a_terminated_command_says_how_to_go_on_and_ends_where_it_would_have(tmp_path: Path) -> None:
     flags = [*TINY[:-1], "--max_steps", "40"]
     command = [sys.executable, "-m", "soar", "train"]

@@ -20,6 +20,17 @@ def test_models_of_the_current_folder_are_found(tmp_path: Path, monkeypatch: pyt
     assert isinstance(build_external("my_external_net:build"), nn.Linear)
 
 
+def test_initial_weights_depend_on_the_seed_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_seeded_net.py").write_text("import torch\ndef build(): return torch.nn.Linear(3, 2)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = torch.get_rng_state()
+    one, same, other = (build_external("my_seeded_net:build", seed=seed) for seed in (0, 0, 1))
+    assert torch.equal(before, torch.get_rng_state())
+    weights = [model.get_parameter("weight") for model in (one, same, other)]
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+
+
 @pytest.mark.parametrize(
     "spec, message",
     [

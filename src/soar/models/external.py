@@ -20,11 +20,12 @@ _NESTS = ("state_dict", "model", "model_state_dict", "net")
 _PREFIXES = ("module.", "_orig_mod.")
 
 
-def build_external(spec: str) -> nn.Module:
+def build_external(spec: str, seed: int = 0) -> nn.Module:
     """Call a function of anyone's package that returns a model.
 
     Args:
         spec: `package.module:callable`; the current folder is searched too
+        seed: seed of its initial weights
 
     Raises:
         UserError: if it cannot be imported or does not give a module
@@ -34,19 +35,21 @@ def build_external(spec: str) -> nn.Module:
     """
     module_name, colon, name = spec.partition(":")
     if not colon or not module_name or not name:
-        raise UserError(f"--model: got '{spec}', expected package.module:callable")
+        raise UserError(f"model: got '{spec}', expected package.module:callable (flag --model)")
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
         build: Callable[[], Any] = getattr(importlib.import_module(module_name), name)
     except ImportError as error:
-        raise UserError(f"--model: cannot import {module_name} ({error})") from None
+        raise UserError(f"model: cannot import {module_name} ({error})") from None
     except AttributeError:
-        raise UserError(f"--model: {module_name} has no '{name}'") from None
-    model = build()
+        raise UserError(f"model: {module_name} has no '{name}'") from None
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        model = build()
     if not isinstance(model, nn.Module):
-        raise UserError(f"--model: {spec} gave a {type(model).__name__}, expected a torch.nn.Module")
+        raise UserError(f"model: {spec} gave a {type(model).__name__}, expected a torch.nn.Module")
     return model
 
 
