@@ -357,12 +357,6 @@ def table(title: str, rows: list[Row]) -> Table:
     return sheet
 
 
-def versions() -> dict[str, str]:
-    """Give the version of every library that is measured."""
-    installed = {item.name: item.version for item in importlib.metadata.distributions()}
-    return {name: installed.get(name, "not installed") for name in PACKAGES}
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Train or load two models, measure every attack on both, print and save."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -378,7 +372,10 @@ def main(arguments: list[str] | None = None) -> None:
     threat, test = Linf(RADII[chosen.data]), source.test.first(size.images)
     task = Task(threat, data.to_unit(test.images), test.labels, size.steps, size.restarts, size.batch_size)
     pairs = available(task, console.print)
-    record = {"environment": environment() | versions(), "threat": str(threat), "size": asdict(size)}
+    command = f"python benchmarks/attacks.py --data {chosen.data}{' --quick' * chosen.quick}"
+    peers = {item.name: item.version for item in importlib.metadata.distributions() if item.name in PACKAGES}
+    surroundings = environment() | peers | {"command": command}
+    record = {"environment": surroundings, "threat": str(threat), "size": asdict(size)}
     for kind in ("undefended", "PGD-trained"):
         model = trained(kind, source, size, threat, chosen.cache)
         right = int((predicted(model, task.images, size.batch_size) == task.labels).sum())
@@ -386,7 +383,9 @@ def main(arguments: list[str] | None = None) -> None:
         record[kind] = {"images": len(test), "right": right, "rows": rows}
         console.print(table(f"{kind}, {chosen.data}, {threat}: {right} of {len(test)} are right", rows))
     console.print("forward, backward: samples an image; *: with the gradients of the weights")
-    console.print(f"medians of {size.repeats} runs in turns, one thread, batches of {size.batch_size}")
+    console.print(
+        f"medians of {size.repeats} runs in turns, one thread, batches of {size.batch_size}: {command}"
+    )
     if chosen.out or not chosen.quick:
         folder = chosen.out or HERE / "results"
         folder.mkdir(parents=True, exist_ok=True)
