@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -32,15 +33,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = COMMANDS[arguments.command].run(arguments)
         return code
     except UserError as error:
-        print(f"soar: {error}", file=sys.stderr)
+        _say(str(error))
         return 2
     except KeyboardInterrupt as interrupt:
-        print(f"soar: {interrupt.args[0] if interrupt.args else 'interrupted'}", file=sys.stderr)
+        _say(interrupt.args[0] if interrupt.args else "interrupted")
         return 130
     except BrokenPipeError:
         # The reader of a pipe, such as head, has seen enough.
         sys.stderr.close()
         return 0
+
+
+def _say(text: str) -> None:
+    """Write a line, once for all processes that torchrun started."""
+    if os.environ.get("RANK", "0") == "0":
+        print(f"soar: {text}", file=sys.stderr)
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -51,8 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     device = set_up_machine(arguments)
     with joined(device) as world:
-        opened = world.from_main(_open(arguments) if world.is_main else None)
-        assert opened is not None
+        opened = world.on_main(lambda: _open(arguments))
         sinks = []
         if world.is_main:
             sinks = open_sinks(arguments.track, opened.path, opened.recipe.as_table(), "--track")
@@ -64,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
             sinks=sinks,
             resume=arguments.resume is not None,
         )
-        if world.is_main and arguments.resume is None:
-            opened.create()
+        if arguments.resume is None:
+            world.on_main(opened.create)
         result = trainer.fit()
         if world.is_main:
             _tell(opened, result, quiet=arguments.quiet)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from soar.training.trainer import FitResult as FitResult
+    from soar.training.result import FitResult as FitResult
     from soar.training.trainer import Trainer as Trainer
 
 

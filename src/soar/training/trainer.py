@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -23,6 +23,8 @@ from soar.errors import UserError
 from soar.progress import Mode, Progress
 from soar.training import checkpoints, distributed, generators
 from soar.training.guards import Guards
+from soar.training.lock import RunLock
+from soar.training.result import FitResult, Status
 from soar.training.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
 from soar.training.signals import StopRequest
 from soar.training.tracking import MetricsFile, Sink
@@ -34,31 +36,6 @@ if TYPE_CHECKING:
     from soar.attacks import Outcomes
     from soar.attacks import Progress as AttackProgress
     from soar.objectives import Objective
-
-Status = Literal["finished", "interrupted", "stopped"]
-
-
-@dataclass(frozen=True)
-class FitResult:
-    """How a training ended.
-
-    Args:
-        status: "finished"; "interrupted" by a signal, to be resumed; "stopped" by a guard
-        reason: the signal or the guard's verdict; empty when finished
-        steps: updates made, over all sessions of the run
-        best: folder of the best checkpoint
-        best_scores: its validation; None without held-out examples
-        last_scores: the newest validation
-        seconds: wall-clock time, over all sessions of the run
-    """
-
-    status: Status
-    reason: str
-    steps: int
-    best: Path | None
-    best_scores: Scores | None
-    last_scores: Scores | None
-    seconds: float
 
 
 class _Interrupted(Exception):  # noqa: N818 - not an error
@@ -126,7 +103,7 @@ class Trainer:
         self.best: Scores | None = None
         self.last: Scores | None = None
         self.metrics: MetricsFile | None = None
-        self._stop = StopRequest()
+        self._stop, self._lock = StopRequest(), RunLock(run)
         self._stop_agreed = self._save_agreed = False
         self._saved: tuple[int, Scores | None] = (0, None)
         self._saved_best: Scores | None = None
@@ -136,8 +113,9 @@ class Trainer:
         """Train until the end, a guard's verdict or a signal.
 
         Raises:
-            UserError: when the run folder holds a training and `resume` is not set, when its checkpoints
-                belong to other settings, or when the last checkpoint cannot be written
+            UserError: when the run folder holds a training and `resume` is not set, when another process
+                trains there, when its checkpoints belong to other settings, or when the last one cannot
+                be written
         """
         with distributed.joined(self.device.type) as self.world, self._stop:
             try:
@@ -147,6 +125,7 @@ class Trainer:
                 self.objective.threat = self.threat
                 for sink in self._sinks():
                     sink.close()
+                self._lock.release()
         best = self.run / checkpoints.FOLDER / self._best_name()
         return FitResult(
             status,
@@ -340,6 +319,7 @@ class Trainer:
 
     def _open(self) -> None:
         """Prepare the run folder, and go back to where an earlier session stopped."""
+        self.world.on_main(self._lock.acquire)
         snapshot = self.world.on_main(lambda: checkpoints.open_run(self.run, resume=self.resume))
         if snapshot is not None:
             self._restore(snapshot)

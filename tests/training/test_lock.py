@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from soar.errors import UserError
+from soar.training.lock import RunLock
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from soar.training.lock import RunLock
+lock = RunLock(Path(sys.argv[1]))
+lock.acquire()
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with pytest.raises(UserError, match="another process is training here"):
+            RunLock(tmp_path).acquire()
+        holder.kill()
+        holder.wait()
+    lock = RunLock(tmp_path)
+    lock.acquire()
+    lock.release()
+    lock.acquire()
+    lock.release()
