@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,23 @@ def test_weights_of_another_run_can_be_the_start(tmp_path: Path, monkeypatch: py
         safetensors.torch.load_file(find_weights(tmp_path / name, "test")) for name in ("first", "second")
     )
     assert all(torch.allclose(first[name], second[name]) for name in first)
+
+
+def test_a_damaged_checkpoint_is_told_in_a_line_and_the_one_before_is_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    main(["train", "demo-robust", *TINY, "--save_steps", "2", "--output", str(run)])
+    whole = find_weights(run, "test").read_bytes()
+    newest = sorted((run / "checkpoints").glob("step-*"))[-1]
+    (newest / "trainer.pt").write_bytes(b"")
+    capsys.readouterr()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert main(["train", "--resume", str(run), "--quiet", "--threads", "1"]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "damaged" in line]
+    assert len(told) == 1 and told[0].startswith(f"soar: warning: checkpoint {newest} is damaged")
+    assert find_weights(run, "test").read_bytes() == whole
 
 
 def test_models_from_elsewhere_are_trained_and_evaluated(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from soar import __version__
@@ -30,7 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if rest and arguments.command not in TAKES_FIELDS:
             raise _unknown_flag(parser, arguments.command, rest[0])
         arguments.fields = rest
-        code: int = COMMANDS[arguments.command].run(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            code: int = COMMANDS[arguments.command].run(arguments)
         return code
     except UserError as error:
         _say(str(error))
@@ -42,6 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of a pipe, such as head, has seen enough.
         sys.stderr.close()
         return 0
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    """Show a warning as a line without the place in the code that it came from."""
+    _say(f"warning: {message}")
 
 
 def _say(text: str) -> None:
