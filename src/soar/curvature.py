@@ -1,0 +1,244 @@
+r"""Slope and curvature of a loss as a function of the image.
+
+Notation of the SOAR paper: for one example, l(x) is the loss, g its gradient and \( H_s \) its Hessian with
+respect to the d pixels, and
+
+    H = [[H_s, g], [g^T, 1]]        (d + 1) x (d + 1), eq. 6
+
+so that the second-order expansion around x is \( l + \frac12 \delta'^T H \delta' - \frac12 \) with
+\( \delta' = [\delta; 1] \). The paper penalises E||Hz|| for standard normal z.
+
+Losses are given as functions from images to one number an example. Gradients are taken of their *sum*, so
+that each example gets its own whatever the batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from soar import randomness
+
+LossAt = Callable[[Tensor], Tensor]
+LogitsAt = Callable[[Tensor], Tensor]
+
+
+class Direction(NamedTuple):
+    """A vector z of d + 1 numbers for each example: one number a pixel, and the last."""
+
+    pixels: Tensor
+    last: Tensor
+
+
+def draw_direction(keys: Tensor, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Direction:
+    """Draw z from the standard normal distribution in d + 1 dimensions.
+
+    Args:
+        keys: one key an example, from `soar.randomness.key`
+        shape: the shape of an image
+        dtype: the type of the result
+    """
+    numbers = randomness.normal(keys, (math.prod(shape) + 1,), dtype)
+    return Direction(numbers[:, :-1].reshape(-1, *shape), numbers[:, -1])
+
+
+def input_gradient(loss: LossAt, x: Tensor, *, differentiable: bool = False) -> tuple[Tensor, Tensor]:
+    """Give the loss and its gradient g with respect to the image, example by example.
+
+    Args:
+        loss: from images to one number an example
+        x: where
+        differentiable: whether the gradient itself can be differentiated, by the weights or by x
+
+    Returns:
+        The losses and the gradients.
+
+    >>> values, g = input_gradient(lambda x: x.square().sum(dim=1), torch.tensor([[1.0, 2.0], [3.0, 0.0]]))
+    >>> values, g
+    (tensor([5., 9.]), tensor([[2., 4.],
+            [6., 0.]]))
+    """
+    points = x if x.requires_grad else x.detach().requires_grad_()
+    with torch.enable_grad():
+        values = loss(points)
+        (gradient,) = torch.autograd.grad(values.sum(), points, create_graph=differentiable)
+    return (values, gradient) if differentiable else (values.detach(), gradient)
+
+
+def difference_product(
+    loss: LossAt, x: Tensor, gradient: Tensor, direction: Tensor, step: float, *, differentiable: bool = False
+) -> Tensor:
+    r"""Give \( H_s z \) by a finite difference of gradients, eq. 10 of the paper.
+
+    \( H_s z \approx ||z|| (g(x + h \tilde z) - g(x)) / h, \quad \tilde z = z / ||z|| \)
+
+    Exact for a quadratic loss. For a network of ReLUs it is mostly the jump of the gradient across the kinks
+    that lie within the step, so h is the length at which curvature is felt, and not a matter of accuracy.
+    Rounding in g is magnified by ||z|| / h; do not compute it in less than float32.
+
+    Args:
+        loss: from images to one number an example
+        x: where
+        gradient: g at x
+        direction: z, one an example
+        step: h, the Euclidean length of the step
+        differentiable: whether the product itself can be differentiated
+    """
+    length = _per_example(torch.linalg.vector_norm(direction.flatten(1), dim=1), x)
+    unit = direction / length.clamp(min=torch.finfo(x.dtype).tiny)
+    _, further = input_gradient(loss, (x + step * unit).detach(), differentiable=differentiable)
+    product: Tensor = length * (further - gradient) / step
+    return product
+
+
+def exact_product(loss: LossAt, x: Tensor, direction: Tensor, *, differentiable: bool = False) -> Tensor:
+    r"""Give \( H_s z = \nabla \langle g, z \rangle \), by differentiating twice.
+
+    Args:
+        loss: from images to one number an example
+        x: where
+        direction: z, one an example
+        differentiable: whether the product itself can be differentiated
+
+    >>> x, z = torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 1.0]])
+    >>> exact_product(lambda x: x.pow(3).sum(dim=1), x, z)
+    tensor([[ 6., 12.]])
+    """
+    points = x if x.requires_grad else x.detach().requires_grad_()
+    _, gradient = input_gradient(loss, points, differentiable=True)
+    if not gradient.requires_grad:
+        return torch.zeros_like(x)
+    with torch.enable_grad():
+        along = (gradient * direction).sum()
+        (product,) = torch.autograd.grad(
+            along, points, create_graph=differentiable, allow_unused=True, materialize_grads=True
+        )
+    return product
+
+
+def gauss_newton_product(
+    logits: LogitsAt, x: Tensor, direction: Tensor, *, differentiable: bool = False
+) -> Tensor:
+    r"""Give \( J^T (diag(p) - p p^T) J z \) for the cross-entropy of a softmax, J the Jacobian of the logits.
+
+    That is \( H_s z \) without the curvature of the logits themselves: exact almost everywhere for networks
+    that are linear between kinks. It needs no step, one derivative along z and one backwards, and does not
+    depend on the label.
+
+    Args:
+        logits: from images to logits
+        x: where
+        direction: z, one an example
+        differentiable: whether the product itself can be differentiated
+
+    >>> uniform = gauss_newton_product(lambda x: x, torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
+    >>> uniform
+    tensor([[ 0.2500, -0.2500]])
+    """
+    points = x if x.requires_grad else x.detach().requires_grad_()
+    with torch.enable_grad():
+        outputs = logits(points)
+        p = outputs.softmax(dim=1)
+        t = _along(outputs, points, direction)
+        q = p * t - p * (p * t).sum(dim=1, keepdim=True)
+        q = q if differentiable else q.detach()
+        (product,) = torch.autograd.grad(outputs, points, q, create_graph=differentiable)
+    return product
+
+
+def augmented_product(
+    hessian_product: Tensor,
+    gradient: Tensor,
+    direction: Direction,
+    *,
+    corner: float = 1.0,
+    scale: float = 1.0,
+) -> Direction:
+    r"""Give \( H z = [H_s z_d + z_1 g; \; g^T z_d + c z_1] \), eq. 6 and 11, from its parts.
+
+    Args:
+        hessian_product: \( H_s z_d \)
+        gradient: g
+        direction: z
+        corner: c, the last entry of H; 1 in the paper
+        scale: a factor on the loss and so on g and \( H_s \); 1 in the paper. It decides where ||Hz|| turns
+            from quadratic to linear: below 1/scale the corner dominates
+    """
+    top = scale * (hessian_product + _per_example(direction.last, gradient) * gradient)
+    along = (gradient * direction.pixels).flatten(1).sum(dim=1)
+    return Direction(top, scale * along + corner * direction.last)
+
+
+def augmented_norm(product: Direction) -> Tensor:
+    """Give ||Hz||, one number an example; its slope is 0 and not undefined where Hz is 0.
+
+    >>> augmented_norm(Direction(torch.tensor([[0.0, 3.0]]), torch.tensor([4.0])))
+    tensor([5.])
+    """
+    entries = torch.cat([product.pixels.flatten(1), product.last[:, None]], dim=1)
+    length: Tensor = torch.linalg.vector_norm(entries, dim=1)
+    return length
+
+
+def printed_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
+    r"""Give the bound of Proposition 1 as the paper prints it.
+
+    \( l + \frac{\rho^2+1}{2} E||Hz|| - \frac12 \)
+
+    It is *not* a bound: the proof takes E||Hz|| for the Frobenius norm of H, which can be larger by a factor
+    of \( \sqrt{\pi/2} \), and is when H has rank one.
+
+    Args:
+        loss: l, one number an example
+        norms: ||Hz|| for several z, shape (examples, samples)
+        radius: \( \rho \), the radius of the l2 ball that holds the threat set
+    """
+    return loss + (radius**2 + 1) / 2 * norms.mean(dim=1) - 0.5
+
+
+def corrected_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
+    r"""Give a bound that holds, and is sharp where H has rank one.
+
+    \( l + \sqrt{\pi/2} \frac{\rho^2+1}{2} E||Hz|| - \frac12 \)
+
+    It follows from \( \sqrt{2/\pi} \, ||H||_F \le E||Hz|| \le ||H||_F \), with equality on the left for rank one.
+
+    Args:
+        loss: l, one number an example
+        norms: ||Hz|| for several z, shape (examples, samples)
+        radius: \( \rho \), the radius of the l2 ball that holds the threat set
+    """
+    return loss + math.sqrt(math.pi / 2) * (radius**2 + 1) / 2 * norms.mean(dim=1) - 0.5
+
+
+def mean_square_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
+    r"""Give a bound that holds because \( E||Hz||^2 = ||H||_F^2 \).
+
+    \( l + \frac{\rho^2+1}{2} \sqrt{E||Hz||^2} - \frac12 \)
+
+    Args:
+        loss: l, one number an example
+        norms: ||Hz|| for several z, shape (examples, samples)
+        radius: \( \rho \), the radius of the l2 ball that holds the threat set
+    """
+    return loss + (radius**2 + 1) / 2 * norms.square().mean(dim=1).sqrt() - 0.5
+
+
+def _along(outputs: Tensor, points: Tensor, direction: Tensor) -> Tensor:
+    """Give the derivative of outputs along a direction, as the derivative of a backward pass.
+
+    u -> J^T u is linear, so its own derivative along z is J z. This needs only what every module offers.
+    """
+    u = torch.zeros_like(outputs, requires_grad=True)
+    (pulled,) = torch.autograd.grad(outputs, points, u, create_graph=True)
+    (tangent,) = torch.autograd.grad(pulled, u, direction, create_graph=True)
+    return tangent
+
+
+def _per_example(values: Tensor, like: Tensor) -> Tensor:
+    """Shape one number an example so that it multiplies whole images."""
+    return values.reshape(-1, *[1] * (like.dim() - 1))

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from soar import curvature, randomness
+from soar.curvature import Direction
+from soar.losses import cross_entropy
+from tests.attacks.problems import SHAPE, TinyNet, images, said
+
+D = math.prod(SHAPE)
+
+
+def normal(seed: int, count: int, *shape: int) -> Tensor:
+    return randomness.normal(randomness.key(seed, torch.arange(count), "test"), shape, torch.float64)
+
+
+def loss_of(model: nn.Module, y: Tensor) -> Callable[[Tensor], Tensor]:
+    return lambda x: cross_entropy(model(x), y)
+
+
+def dense_hessian(loss: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """The Hessian of one example's loss, entry by entry."""
+    flat = torch.autograd.functional.hessian(lambda v: loss(v.reshape(1, *x.shape[1:])).sum(), x.flatten())
+    assert isinstance(flat, Tensor)
+    return flat
+
+
+@given(st.integers(0, 100), st.floats(1e-3, 10))
+def test_a_difference_is_exact_on_quadratics_whatever_the_step(seed: int, step: float) -> None:
+    a, b = normal(seed, 5, 5), normal(seed + 1, 1, 5)[0]
+    a = a + a.T
+
+    def loss(x: Tensor) -> Tensor:
+        return 0.5 * ((x @ a) * x).sum(dim=1) + x @ b
+
+    x, z = normal(seed + 2, 3, 5), normal(seed + 3, 3, 5)
+    values, g = curvature.input_gradient(loss, x)
+    torch.testing.assert_close(values, loss(x))
+    torch.testing.assert_close(g, x @ a + b)
+    torch.testing.assert_close(curvature.difference_product(loss, x, g, z, step), z @ a, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(curvature.exact_product(loss, x, z), z @ a)
+
+
+def test_products_of_a_smooth_network_against_its_dense_hessian() -> None:
+    model, x = TinyNet(), images(4)
+    y = said(model, x)
+    loss, z = loss_of(model, y), normal(1, 4, *SHAPE)
+    _, g = curvature.input_gradient(loss, x)
+    exact = curvature.exact_product(loss, x, z)
+    for i in range(4):
+        dense = dense_hessian(loss_of(model, y[i : i + 1]), x[i : i + 1])
+        torch.testing.assert_close(exact[i].flatten(), dense @ z[i].flatten())
+    errors = [
+        (curvature.difference_product(loss, x, g, z, h) - exact).norm() / exact.norm()
+        for h in (1e-2, 1e-3, 1e-4)
+    ]
+    assert errors[0] < 0.1
+    for coarse, fine in pairwise(errors):
+        assert fine < 0.2 * coarse, "the error falls with the step"
+
+
+def test_gauss_newton_is_exact_between_kinks_and_not_for_curved_logits() -> None:
+    x, y = images(4), torch.tensor([0, 1, 2, 0])
+    z = normal(3, 4, *SHAPE)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        kinked = nn.Sequential(nn.Flatten(), nn.Linear(D, 8), nn.ReLU(), nn.Linear(8, 3)).double()
+        smooth = nn.Sequential(nn.Flatten(), nn.Linear(D, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+    torch.testing.assert_close(
+        curvature.gauss_newton_product(kinked, x, z), curvature.exact_product(loss_of(kinked, y), x, z)
+    )
+    half, whole = (
+        curvature.gauss_newton_product(smooth, x, z),
+        curvature.exact_product(loss_of(smooth, y), x, z),
+    )
+    assert not torch.allclose(half, whole, rtol=0.01)
+    p = smooth(x).softmax(dim=1)
+    for i in range(4):
+        jacobian = torch.autograd.functional.jacobian(lambda v: smooth(v[None])[0], x[i]).reshape(3, D)
+        middle = torch.diag(p[i]) - p[i][:, None] * p[i][None]
+        expected = jacobian.T @ middle @ jacobian @ z[i].flatten()
+        torch.testing.assert_close(half[i].flatten(), expected)
+
+
+@pytest.mark.parametrize("corner, scale", [(1.0, 1.0), (0.0, 1.0), (0.5, 0.1)])
+def test_augmented_product_is_the_matrix_of_eq_6(corner: float, scale: float) -> None:
+    model, x = TinyNet(), images(3)
+    y = said(model, x)
+    loss = loss_of(model, y)
+    z = curvature.draw_direction(randomness.key(0, torch.arange(3), "z"), SHAPE, torch.float64)
+    _, g = curvature.input_gradient(loss, x)
+    hz = curvature.exact_product(loss, x, z.pixels)
+    product = curvature.augmented_product(hz, g, z, corner=corner, scale=scale)
+    for i in range(3):
+        h = torch.zeros(D + 1, D + 1, dtype=torch.float64)
+        h[:D, :D] = scale * dense_hessian(loss_of(model, y[i : i + 1]), x[i : i + 1])
+        h[D, :D] = h[:D, D] = scale * g[i].flatten()
+        h[D, D] = corner
+        expected = h @ torch.cat([z.pixels[i].flatten(), z.last[i : i + 1]])
+        torch.testing.assert_close(product.pixels[i].flatten(), expected[:D])
+        torch.testing.assert_close(product.last[i], expected[D])
+        torch.testing.assert_close(curvature.augmented_norm(product)[i], expected.norm())
+
+
+def norms_of(h: Tensor, samples: int) -> Tensor:
+    z = normal(5, samples, len(h))
+    norms: Tensor = torch.linalg.vector_norm(z @ h.T, dim=1)
+    return norms[None]
+
+
+@pytest.mark.parametrize("rank, ratio", [(1, 0.798), (2, 0.88), (5, 0.95), (50, 0.995)])
+def test_mean_norms_lie_between_the_proved_limits(rank: int, ratio: float) -> None:
+    basis = torch.linalg.qr(normal(7, 60, 60))[0][:, :rank]
+    h = basis @ basis.T
+    norms = norms_of(h, 40_000)
+    frobenius = math.sqrt(rank)
+    assert norms.square().mean().sqrt().item() == pytest.approx(frobenius, rel=0.02)
+    assert norms.mean().item() / frobenius == pytest.approx(ratio, abs=0.01)
+
+
+def test_the_printed_proposition_fails_and_the_corrected_one_is_sharp() -> None:
+    # l(x + delta) = (rho v^T delta + 1)^2 / 2 with v = (1, ..., 1) / sqrt(d) has H = q q^T, q = [rho v; 1].
+    d, eps = 3072, 8 / 255
+    rho = math.sqrt(d) * eps
+    v = torch.ones(d, dtype=torch.float64) / math.sqrt(d)
+    q = torch.cat([rho * v, torch.ones(1, dtype=torch.float64)])
+    worst = 0.5 * (rho * (v * eps).sum() + 1) ** 2
+    assert worst.item() == pytest.approx(8.09, abs=0.01)
+    # |q^T z| is half-normal, so its mean is known without sampling.
+    mean = torch.tensor([[math.sqrt(2 / math.pi) * float(q @ q)]], dtype=torch.float64)
+    root = torch.tensor([[float(q @ q)]], dtype=torch.float64)
+    here = torch.tensor([0.5], dtype=torch.float64)
+    assert curvature.printed_bound(here, mean, rho).item() == pytest.approx(6.44, abs=0.02)
+    assert curvature.printed_bound(here, mean, rho) < worst
+    torch.testing.assert_close(curvature.corrected_bound(here, mean, rho)[0], worst)
+    torch.testing.assert_close(curvature.mean_square_bound(here, root, rho)[0], worst)
+
+
+@given(st.integers(0, 40), st.floats(0.05, 3))
+def test_the_corrected_bounds_hold_for_random_quadratics(seed: int, radius: float) -> None:
+    d = 6
+    hessian, g = normal(seed, d, d), normal(seed + 1, 1, d)[0]
+    hessian = hessian + hessian.T
+    h = torch.zeros(d + 1, d + 1, dtype=torch.float64)
+    h[:d, :d], h[d, :d], h[:d, d], h[d, d] = hessian, g, g, 1
+    norms, zero = norms_of(h, 4000), torch.zeros(1, dtype=torch.float64)
+    delta = normal(seed + 2, 2000, d)
+    delta = radius * delta / delta.norm(dim=1, keepdim=True)
+    reached = (delta @ g + 0.5 * ((delta @ hessian) * delta).sum(dim=1)).max()
+    # Sampling errors of the norms stay below 5 %.
+    assert reached <= 1.05 * curvature.corrected_bound(zero, norms, radius)[0] + 0.05
+    assert reached <= 1.05 * curvature.mean_square_bound(zero, norms, radius)[0] + 0.05
+
+
+def test_logistic_regression_has_the_slope_and_curvature_of_eq_12() -> None:
+    w, x = normal(1, 1, D)[0], normal(2, 6, D)
+    y = torch.tensor([0, 1, 0, 1, 1, 0])
+    f = (x @ w).sigmoid()
+
+    def loss(points: Tensor) -> Tensor:
+        logit = points @ w
+        return nn.functional.softplus(logit) - y * logit
+
+    r, u = f - y, f * (1 - f)
+    _, g = curvature.input_gradient(loss, x)
+    torch.testing.assert_close(g, r[:, None] * w)
+    z = normal(3, 6, D)
+    torch.testing.assert_close(curvature.exact_product(loss, x, z), u[:, None] * (z @ w)[:, None] * w)
+
+
+@pytest.mark.parametrize("kind", ["difference", "exact", "gauss-newton"])
+def test_values_are_the_same_for_one_example_and_for_many(kind: str) -> None:
+    model, x = TinyNet(), images(128)
+    y = said(model, x)
+    keys = randomness.key(0, torch.arange(128), "z")
+
+    def norm(rows: slice) -> Tensor:
+        loss, points = loss_of(model, y[rows]), x[rows]
+        z = curvature.draw_direction(keys[rows], SHAPE, torch.float64)
+        _, g = curvature.input_gradient(loss, points)
+        if kind == "difference":
+            product = curvature.difference_product(loss, points, g, z.pixels, 0.01)
+        elif kind == "exact":
+            product = curvature.exact_product(loss, points, z.pixels)
+        else:
+            product = curvature.gauss_newton_product(model, points, z.pixels)
+        return curvature.augmented_norm(curvature.augmented_product(product, g, z))
+
+    alone = torch.cat([norm(slice(i, i + 1)) for i in (0, 17, 127)])
+    torch.testing.assert_close(norm(slice(None))[[0, 17, 127]], alone, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["difference", "exact", "gauss-newton"])
+def test_products_can_be_differentiated_by_the_weights(kind: str) -> None:
+    model, x = TinyNet(classes=3), images(2)
+    y, z = said(model, x), normal(1, 2, *SHAPE)
+    weight = next(model.parameters())
+
+    def penalty() -> Tensor:
+        loss = loss_of(model, y)
+        _, g = curvature.input_gradient(loss, x, differentiable=True)
+        if kind == "difference":
+            product = curvature.difference_product(loss, x, g, z, 0.05, differentiable=True)
+        elif kind == "exact":
+            product = curvature.exact_product(loss, x, z, differentiable=True)
+        else:
+            product = curvature.gauss_newton_product(model, x, z, differentiable=True)
+        return product.square().sum()
+
+    (slope,) = torch.autograd.grad(penalty(), weight)
+    nudge = normal(9, 1, *weight.shape)[0]
+    h = 1e-5
+    with torch.no_grad():
+        weight.add_(h * nudge)
+        above = penalty().item()
+        weight.sub_(2 * h * nudge)
+        below = penalty().item()
+        weight.add_(h * nudge)
+    assert float((slope * nudge).sum()) == pytest.approx((above - below) / (2 * h), rel=1e-4)
+
+
+def test_a_flat_model_has_the_norm_of_the_corner_alone_and_a_finite_slope() -> None:
+    bias = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    scale = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+
+    def loss(x: Tensor) -> Tensor:
+        logits = bias + scale * x.flatten(1)[:, :3]
+        return cross_entropy(logits, torch.zeros(len(x), dtype=torch.int64))
+
+    x = images(4)
+    z = curvature.draw_direction(randomness.key(0, torch.arange(4), "z"), SHAPE, torch.float64)
+    _, g = curvature.input_gradient(loss, x, differentiable=True)
+    product = curvature.difference_product(loss, x, g, z.pixels, 0.01, differentiable=True)
+    norm = curvature.augmented_norm(curvature.augmented_product(product, g, z))
+    torch.testing.assert_close(norm, z.last.abs())
+    (slope,) = torch.autograd.grad(norm.sum(), scale)
+    assert slope.isfinite().all()
+    zero = Direction(torch.zeros(1, 2, requires_grad=True), torch.zeros(1))
+    (at_zero,) = torch.autograd.grad(curvature.augmented_norm(zero).sum(), zero.pixels)
+    assert not at_zero.any()
+
+
+def test_a_linear_loss_has_no_curvature() -> None:
+    x = images(2)
+    assert not curvature.exact_product(lambda v: v.flatten(1).sum(dim=1), x, x).any()
