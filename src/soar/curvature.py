@@ -205,7 +205,8 @@ def corrected_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
 
     \( l + \sqrt{\pi/2} \frac{\rho^2+1}{2} E||Hz|| - \frac12 \)
 
-    It follows from \( \sqrt{2/\pi} \, ||H||_F \le E||Hz|| \le ||H||_F \), with equality on the left for rank one.
+    It follows from \( \sqrt{2/\pi} \, ||H||_F \le E||Hz|| \le ||H||_F \), with equality on the left
+    for rank one.
 
     Args:
         loss: l, one number an example
