@@ -1,0 +1,160 @@
+r"""Convolution whose double backward costs what the arithmetic costs.
+
+Penalties on input gradients differentiate a backward pass. For a convolution that pass, from the gradient of
+the output to the gradient of the input, is bilinear in (gradient of the output, weight). Its own derivatives
+are therefore an ordinary convolution and an ordinary weight gradient, for which there are well-tuned kernels:
+
+    backward      g_x = C^T(g_y, w)
+    slope by g_y  C(t, w), where t is the tangent that comes in
+    slope by w    the weight gradient for the input t and the output gradient g_y
+
+PyTorch's own formula gets the second one from a convolution of unusual shape, which is slow on CPUs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+
+class Geometry(NamedTuple):
+    """How a convolution moves over the image."""
+
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    groups: int
+
+
+class FastDoubleBackward(TorchFunctionMode):
+    """Within this context, two-dimensional convolutions of any model differentiate twice at full speed.
+
+    The model is not changed. What is not an ordinary convolution of a batch of images is left to PyTorch.
+    Inside, gradients with `create_graph=True` may be taken with respect to *images* only; one with respect to
+    weights would come out as NaN. The final `backward()` gives weights their gradients as usual.
+
+    >>> layer = torch.nn.Conv2d(1, 1, 1, bias=False)
+    >>> _ = torch.nn.init.constant_(layer.weight, 3.0)
+    >>> x = torch.ones(1, 1, 1, 1, requires_grad=True)
+    >>> with FastDoubleBackward():
+    ...     (g,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
+    >>> g.sum().backward()  # g = 2 w^2 x, so its slope by w is 4 w x
+    >>> layer.weight.grad.item()
+    12.0
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Replace convolutions and pass everything else on."""
+        named = kwargs or {}
+        if func is torch.conv2d:
+            replaced = _replacement(*args, **named)
+            if replaced is not None:
+                return replaced
+        return func(*args, **named)
+
+
+def _replacement(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    **others: Any,
+) -> Tensor | None:
+    """Give the same convolution with the fast double backward, or None for PyTorch to do it."""
+    is_ordinary = isinstance(x, Tensor) and x.dim() == 4 and x.is_floating_point() and not others
+    if not is_ordinary or isinstance(padding, str) or torch.is_autocast_enabled(x.device.type):
+        return None
+    geometry = Geometry(_pair(stride), _pair(padding), _pair(dilation), groups)
+    with torch._C.DisableTorchFunction():
+        result: Tensor = _Convolution.apply(x, weight, bias, geometry)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Convolution(torch.autograd.Function):
+    """y = C(x, w) + b."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.geometry = geometry
+        ctx.bias_sizes = None if bias is None else list(bias.shape)
+        return torch.conv2d(x, weight, bias, *geometry)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (gradient,) = gradients
+        x, weight = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[:3]
+        if not torch.is_grad_enabled():
+            return (*_all_gradients(gradient, x, weight, ctx.bias_sizes, ctx.geometry, wanted), None)
+        inner: Tensor | None = None
+        if wanted[0]:
+            inner = _InputGradient.apply(gradient, weight, x.shape, ctx.geometry)  # type: ignore[no-untyped-call]
+        return inner, _poison(weight), _poison(gradient[0, :, 0, 0]) if wanted[2] else None, None
+
+
+class _InputGradient(torch.autograd.Function):
+    """g_x = C^T(g_y, w), the backward of a convolution to its input."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor, weight: Tensor, shape: torch.Size, geometry: Geometry) -> Tensor:
+        ctx.save_for_backward(gradient, weight)
+        ctx.geometry = geometry
+        # Only the shape of the input matters here, so one number stands for all of it.
+        input_like = gradient.new_empty(1).expand(shape)
+        found, _, _ = _all_gradients(gradient, input_like, weight, None, geometry, (True, False, False))
+        assert found is not None
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *tangents: Tensor) -> tuple[Tensor | None, ...]:
+        (tangent,) = tangents
+        gradient, weight = ctx.saved_tensors
+        by_gradient, by_weight = ctx.needs_input_grad[:2]
+        forward: Tensor | None = None
+        if torch.is_grad_enabled():
+            if by_gradient:
+                forward = _Convolution.apply(tangent, weight, None, ctx.geometry)  # type: ignore[no-untyped-call]
+            return forward, _poison(weight), None, None
+        if by_gradient:
+            forward = torch.conv2d(tangent, weight, None, *ctx.geometry)
+        only_weight = (False, by_weight, False)
+        slopes = _all_gradients(gradient, tangent, weight, None, ctx.geometry, only_weight)
+        return forward, slopes[1], None, None
+
+
+def _all_gradients(
+    gradient: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias_sizes: list[int] | None,
+    geometry: Geometry,
+    wanted: tuple[bool, bool, bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Call PyTorch's backward of a convolution for the gradients that are wanted."""
+    stride, padding, dilation, groups = geometry
+    by_x, by_weight, by_bias = torch.ops.aten.convolution_backward(
+        gradient, x, weight, bias_sizes, stride, padding, dilation, False, [0, 0], groups, list(wanted)
+    )
+    return (
+        by_x if wanted[0] else None,
+        by_weight if wanted[1] else None,
+        by_bias if wanted[2] else None,
+    )
+
+
+def _poison(like: Tensor) -> Tensor:
+    """Stand for a gradient that nobody should ask for; it costs nothing unless somebody does."""
+    return torch.full((), torch.nan, dtype=like.dtype, device=like.device).expand_as(like)
+
+
+def _pair(number: int | tuple[int, ...] | list[int]) -> list[int]:
+    return [number, number] if isinstance(number, int) else list(number) * (1 if len(number) == 2 else 2)
