@@ -2,8 +2,9 @@
 
 from soar.objectives.adversarial import Adversarial
 from soar.objectives.contract import check_objective
+from soar.objectives.foar import FOAR
 from soar.objectives.objective import Objective, Output
 from soar.objectives.registry import OBJECTIVES
 from soar.objectives.standard import Standard
 
-__all__ = ["OBJECTIVES", "Adversarial", "Objective", "Output", "Standard", "check_objective"]
+__all__ = ["FOAR", "OBJECTIVES", "Adversarial", "Objective", "Output", "Standard", "check_objective"]

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from soar.attacks import PGD, perturb
+from soar.errors import UserError
+from soar.objectives.starts import Start
+from soar.threat import L2, Linf, Threat
+from tests.attacks.problems import TinyNet, images, said
+
+INDEX = torch.arange(6)
+
+
+def test_zero_is_the_image_itself() -> None:
+    model, x = TinyNet(), images(6)
+    points = Start("zero", 0.5).points(model, Linf(0.1), x, said(model, x), index=INDEX, seed=0, step=0)
+    assert torch.equal(points, x)
+
+
+@pytest.mark.parametrize("threat", [Linf(0.2), L2(0.5)], ids=str)
+@pytest.mark.parametrize("kind", ["random", "pgd-1", "pgd-3"])
+def test_starts_stay_within_their_share_and_use_it(kind: str, threat: Threat) -> None:
+    model, x = TinyNet(), images(6)
+    start = Start(kind, 0.5)
+    points = start.points(model, threat, x, said(model, x), index=INDEX, seed=0, step=0)
+    assert threat.scaled("1/2").contains(points, x).all()
+    assert (threat.norm(points - x) > 0.2 * threat.radius).all()
+
+
+def test_one_step_is_algorithm_1() -> None:
+    model, x = TinyNet(), images(6)
+    y = said(model, x)
+    half = Linf("0.05")
+    expected = perturb(model, PGD(steps=1, step_size="0.05"), half, x, y, index=INDEX, seed=3, step=2)
+    points = Start("pgd-1", 0.5).points(model, Linf("0.1"), x, y, index=INDEX, seed=3, step=2)
+    assert torch.equal(points, expected)
+
+
+@pytest.mark.parametrize(
+    "kind, share, rest, remaining",
+    [
+        ("pgd-1", 0.5, None, 0.5),
+        ("zero", 0.5, None, 1.0),
+        ("random", 0.8, None, 0.2),
+        ("pgd-2", 1.0, 0.3, 0.3),
+    ],
+)
+def test_the_regulariser_gets_the_rest(kind: str, share: float, rest: float | None, remaining: float) -> None:
+    assert Start(kind, share, rest).remaining == pytest.approx(remaining)
+
+
+@pytest.mark.parametrize(
+    "kind, share, rest, message",
+    [
+        ("pdg-1", 0.5, None, r"objective\.start: got 'pdg-1', expected zero, random or pgd-K"),
+        ("pgd-0", 0.5, None, r"objective\.start: got 'pgd-0'"),
+        ("zero", 0.0, None, r"objective\.start_share: got 0\.0, expected above 0 and at most 1"),
+        ("zero", 1.1, None, r"objective\.start_share: got 1\.1"),
+        ("zero", 0.5, -1.0, r"objective\.penalty_share: got -1\.0, expected from 0 to 1"),
+    ],
+)
+def test_senseless_values_are_refused(kind: str, share: float, rest: float | None, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Start(kind, share, rest)
