@@ -27,10 +27,16 @@ from tests.training import small
 OPTIONS: dict[str, Any] = globals().get("OPTIONS", {})
 
 
+# Every objective as it is by default, and those options that look at the whole batch.
+NAMES = [*(entry.name for entry in OBJECTIVES), "soar clip=0.01"]
+
+
 def trainer(name: str, run: Path, **options: Any) -> Trainer:
-    """Train a registered objective as it is by default, in float64 and without BatchNorm."""
+    """Train a registered objective, in float64 and without BatchNorm."""
     model = small.network(dtype=torch.float64)
-    objective = OBJECTIVES.build(name, {}, model, Linf("8/255"), seed=3)
+    kind, *settings = name.split()
+    chosen = dict(setting.split("=") for setting in settings)
+    objective = OBJECTIVES.build(kind, chosen, model, Linf("8/255"), seed=3)
     changes = {"max_steps": 3, "accumulate": 2, "ema_decay": 0.9, "lr": 0.02} | options
     guards = GuardSettings(explosion=1e9, overfitting="off")
     return small.trainer(run, objective=objective, guards=guards, **changes)
@@ -94,10 +100,10 @@ def main(*, rank: int, folder: str, port: int) -> None:
     found: dict[str, Any] = {}
     with distributed.joined("cpu") as world:
         found["collectives"] = collectives(world)
-        for entry in OBJECTIVES:
-            trained = trainer(entry.name, root / entry.name)
+        for name in NAMES:
+            trained = trainer(name, root / name)
             trained.fit()
-            file = root / f"{entry.name}-{rank}.safetensors"
+            file = root / f"{name}-{rank}.safetensors"
             safetensors.torch.save_file(small.weights(trained), file)
         found["interrupted"] = interrupted(root / "interrupted", rank)
         resumed = trainer("standard", root / "interrupted", resume=True, max_steps=6)

@@ -12,7 +12,6 @@ import safetensors.torch
 import torch
 
 from soar.errors import UserError
-from soar.objectives import OBJECTIVES
 from soar.threat import Linf
 from soar.training import checkpoints, distributed
 from soar.training.distributed import World, local_batch
@@ -53,7 +52,7 @@ def found(together: Path, rank: int) -> dict[str, Any]:
     return read
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in OBJECTIVES])
+@pytest.mark.parametrize("name", rank.NAMES)
 def test_two_processes_give_the_weights_of_one(together: Path, tmp_path: Path, name: str) -> None:
     alone = rank.trainer(name, tmp_path)
     alone.fit()
@@ -66,7 +65,7 @@ def test_two_processes_give_the_weights_of_one(together: Path, tmp_path: Path, n
     assert not torch.allclose(expected["0.weight"], start["0.weight"], atol=1e-6), "it has trained"
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in OBJECTIVES])
+@pytest.mark.parametrize("name", rank.NAMES)
 def test_metrics_and_average_are_those_of_one_process(together: Path, tmp_path: Path, name: str) -> None:
     rank.trainer(name, tmp_path).fit()
     ours, theirs = small.rows(together / name), small.rows(tmp_path)

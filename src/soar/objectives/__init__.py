@@ -5,6 +5,7 @@ from soar.objectives.contract import check_objective
 from soar.objectives.foar import FOAR
 from soar.objectives.objective import Objective, Output
 from soar.objectives.registry import OBJECTIVES
+from soar.objectives.soar import SOAR
 from soar.objectives.standard import Standard
 
-__all__ = ["FOAR", "OBJECTIVES", "Adversarial", "Objective", "Output", "Standard", "check_objective"]
+__all__ = ["FOAR", "OBJECTIVES", "SOAR", "Adversarial", "Objective", "Output", "Standard", "check_objective"]

@@ -41,6 +41,8 @@ class Objective(nn.Module, ABC):
 
     model: nn.Module
     threat: Threat | None
+    micro_batches: int
+    """How many calls make up one update; set by whoever accumulates gradients."""
 
     def __init__(self, model: nn.Module, threat: Threat | None = None, *, seed: int = 0) -> None:
         super().__init__()
@@ -48,6 +50,7 @@ class Objective(nn.Module, ABC):
         self.threat = threat
         self.seed = seed
         self.calls = 0
+        self.micro_batches = 1
 
     def forward(self, x: Tensor, y: Tensor, index: Tensor | None = None, step: int | None = None) -> Output:
         """Give the loss of a batch.

@@ -53,6 +53,7 @@ class Updates:
         self.objective, self.settings, self.device = objective, settings, device
         self.steps_per_epoch = steps_per_epoch
         self.threat = objective.threat
+        objective.micro_batches = settings.accumulate
         self.micro_batch = local_batch(settings.batch_size, settings.accumulate, world)
         self.layout = memory_layout(objective.model, device, channels_last=settings.channels_last)
         objective.to(device)

@@ -1,0 +1,83 @@
+"""Clip the gradient of a penalty by itself, before it joins the gradient of the loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+class PenaltyClip:
+    r"""Limits the l2 norm of the gradient that a penalty gives to the parameters.
+
+    The penalty is differentiated at once, its gradient is clipped, and a stand-in is returned whose value is
+    the penalty's and whose gradient is the clipped one; the penalty is never differentiated a second time.
+
+    What is clipped is the gradient of the whole batch. Processes average theirs first. Micro-batches of one
+    update arrive one after the other, so each is given what the clipped sum of all so far has gained by it:
+
+        S_m = \sum_{j <= m} g_j / M,   stand-in m has the gradient  M (clip(S_m) - clip(S_{m-1}))
+
+    The M gradients, each scaled by 1/M as accumulation does, then add up to clip(S_M) exactly.
+
+    Args:
+        limit: the longest gradient that is let through
+    """
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self._step: int | None = None
+        self._sum: list[Tensor] = []
+        self._given: list[Tensor] = []
+
+    def apply(
+        self, penalty: Tensor, model: nn.Module, *, step: int, micro_batches: int
+    ) -> tuple[Tensor, Tensor]:
+        """Give the stand-in, and the norm of the gradient so far before it was clipped.
+
+        Args:
+            penalty: a scalar, the mean over the micro-batch
+            model: whose parameters get the gradient
+            step: the update; a new one forgets what earlier micro-batches gave
+            micro_batches: M, how many calls make up one update
+        """
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        gradients = torch.autograd.grad(
+            penalty, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        share = [_mean_over_processes(gradient) / micro_batches for gradient in gradients]
+        if micro_batches == 1 or self._step != step:
+            self._sum = [torch.zeros_like(gradient) for gradient in share]
+            self._given = [torch.zeros_like(gradient) for gradient in share]
+        self._step = step
+        self._sum = [total + part for total, part in zip(self._sum, share, strict=True)]
+        norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(total) for total in self._sum]))
+        factor = (self.limit / norm.clamp(min=torch.finfo(norm.dtype).tiny)).clamp(max=1)
+        wanted = [factor * total for total in self._sum]
+        gained = [micro_batches * (new - old) for new, old in zip(wanted, self._given, strict=True)]
+        self._given = wanted
+        stand_in: Tensor = _StandIn.apply(penalty.detach(), gained, *parameters)  # type: ignore[no-untyped-call]
+        return stand_in, norm
+
+
+class _StandIn(torch.autograd.Function):
+    """A number whose gradient with respect to the parameters is given."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, gradients: list[Tensor], *parameters: Tensor) -> Tensor:  # noqa: ARG004
+        ctx.gradients = gradients
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, *(outer[0] * gradient for gradient in ctx.gradients)
+
+
+def _mean_over_processes(gradient: Tensor) -> Tensor:
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+        return gradient
+    gradient = gradient.contiguous().clone()
+    dist.all_reduce(gradient)
+    return gradient / dist.get_world_size()

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from soar import curvature, randomness
+from soar.errors import UserError
+from soar.losses import cross_entropy
+from soar.objectives import OBJECTIVES, SOAR, Adversarial, check_objective
+from soar.threat import L2, Linf, Threat
+from tests.attacks.problems import SHAPE, TinyNet, images, said
+
+D = math.prod(SHAPE)
+INDEX = torch.arange(4)
+
+
+def problem() -> tuple[TinyNet, Tensor, Tensor]:
+    model, x = TinyNet(), images(4)
+    return model, x, said(model, x)
+
+
+def dense_penalty(
+    model: nn.Module, point: Tensor, label: Tensor, z: Tensor, corner: float, scale: float
+) -> float:
+    """||Hz|| of one example from its dense augmented matrix."""
+
+    def loss(v: Tensor) -> Tensor:
+        return scale * cross_entropy(model(v.reshape(1, *SHAPE)), label[None]).sum()
+
+    flat = point.flatten()
+    h = torch.zeros(D + 1, D + 1, dtype=torch.float64)
+    hessian = torch.autograd.functional.hessian(loss, flat)
+    gradient = torch.autograd.functional.jacobian(loss, flat)
+    assert isinstance(hessian, Tensor) and isinstance(gradient, Tensor)
+    h[:D, :D], h[D, :D], h[:D, D], h[D, D] = hessian, gradient, gradient, corner
+    return float((h @ z).norm())
+
+
+@pytest.mark.parametrize("threat", [Linf("0.1"), L2("0.5")], ids=str)
+@pytest.mark.parametrize("bound", ["paper", "corrected"])
+@pytest.mark.parametrize("corner, scale, samples", [(1.0, 1.0, 1), (0.5, 1 / 8, 2)])
+def test_loss_is_the_formula_from_dense_matrices(
+    threat: Threat, bound: Any, corner: float, scale: float, samples: int
+) -> None:
+    model, x, y = problem()
+    objective = SOAR(
+        model,
+        threat,
+        start="random",
+        start_share=0.5,
+        penalty_share=None,
+        product="exact",
+        samples=samples,
+        bound=bound,
+        corner=corner,
+        scale=scale,
+        weight=0.3,
+        seed=2,
+    )
+    found = objective(x, y, INDEX, 5)
+    points = objective.start.points(model, threat, x, y, index=INDEX, seed=2, step=5)
+    rho = (math.sqrt(D) if threat.norm_name == "linf" else 1) * threat.radius / 2
+    factor = 0.3 * (rho**2 + 1) / 2 * (math.sqrt(math.pi / 2) if bound == "corrected" else 1)
+    total = 0.0
+    for k in range(samples):
+        keys = randomness.key(2, INDEX, f"soar direction {k}", 5)
+        z = curvature.draw_direction(keys, SHAPE, torch.float64)
+        for i in range(4):
+            whole = torch.cat([z.pixels[i].flatten(), z.last[i : i + 1]])
+            total += dense_penalty(model, points[i], y[i], whole, corner, scale)
+    expected = cross_entropy(model(points), y).mean().item() + factor * total / (4 * samples)
+    assert found.loss.item() == pytest.approx(expected, rel=1e-9)
+    assert found.metrics["penalty"].item() == pytest.approx(factor * total / (4 * samples), rel=1e-9)
+
+
+def test_products_agree_where_they_should() -> None:
+    model, x, y = problem()
+
+    def penalty(**options: Any) -> float:
+        objective = SOAR(model, Linf(0.1), start="zero", scale=1.0, **options)
+        return objective(x, y, INDEX, 0).metrics["penalty"].item()
+
+    assert penalty(product="difference", step=1e-5) == pytest.approx(penalty(product="exact"), rel=1e-3)
+    assert penalty(product="gauss-newton") != pytest.approx(penalty(product="exact"), rel=1e-3)
+
+
+@pytest.mark.parametrize("product", ["difference", "exact", "gauss-newton"])
+@pytest.mark.parametrize("options", [{}, {"samples": 3, "start": "zero"}, {"clip": 0.05}])
+def test_gradient_agrees_with_finite_differences_through_the_whole_objective(
+    product: Any, options: dict[str, Any]
+) -> None:
+    model, x, y = problem()
+    objective = SOAR(model, L2("0.3"), product=product, **({"start": "zero"} | options))
+    weight = next(model.parameters())
+    if "clip" in options:
+        objective.clip = None if objective.clip is None else type(objective.clip)(1e9)
+    (slope,) = torch.autograd.grad(objective(x, y, INDEX, 0).loss, weight)
+    nudge = randomness.normal(randomness.key(0, 0, "n"), tuple(weight.shape), torch.float64)[0]
+    with torch.no_grad():
+        weight.add_(1e-6 * nudge)
+    above = objective(x, y, INDEX, 0).loss.item()
+    with torch.no_grad():
+        weight.sub_(2e-6 * nudge)
+    below = objective(x, y, INDEX, 0).loss.item()
+    assert float((slope * nudge).sum()) == pytest.approx((above - below) / 2e-6, rel=1e-4)
+
+
+def test_the_papers_factor() -> None:
+    objective = OBJECTIVES.build("soar-paper", {}, TinyNet(), Linf("8/255"))
+    assert isinstance(objective, SOAR)
+    assert objective.factor(torch.zeros(1, 3, 32, 32), 0) == pytest.approx(0.8779, abs=1e-4)
+    assert (objective.step, objective.clamp, objective.samples) == (0.01, 10.0, 1)
+    assert (objective.start.kind, objective.start.share) == ("pgd-1", 0.5)
+
+
+def test_clamped_examples_have_no_gradient_and_are_counted() -> None:
+    model, x, y = problem()
+    clamped = SOAR(model, Linf(0.1), scale=100.0, clamp=1e-3)
+    found = clamped(x, y, INDEX, 0)
+    assert found.metrics["clamped"] == 1
+    assert found.metrics["penalty"].item() == pytest.approx(clamped.factor(x, 0) * 1e-3)
+    plain = Adversarial(model, Linf(0.1), steps=1, step_size="0.1")(x, y, INDEX, 0)
+    parameters = list(model.parameters())
+    ours = torch.autograd.grad(found.loss, parameters)
+    theirs = torch.autograd.grad(plain.loss, parameters)
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_the_weight_warms_up() -> None:
+    model, x, _ = problem()
+    objective = SOAR(model, Linf(0.1), warmup_steps=4, weight=2.0)
+    full = SOAR(model, Linf(0.1), weight=2.0).factor(x, 0)
+    assert [objective.factor(x, step) / full for step in range(6)] == pytest.approx(
+        [0.25, 0.5, 0.75, 1, 1, 1]
+    )
+
+
+class Passes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = TinyNet()
+        self.modes: list[bool] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.modes.append(self.training)
+        logits: Tensor = self.model(x)
+        return logits
+
+
+@pytest.mark.parametrize("options, training", [({}, 2), ({"samples": 3}, 4), ({"product": "exact"}, 2)])
+def test_passes_are_the_arithmetic_of_the_method(options: dict[str, Any], training: int) -> None:
+    model, x = Passes(), images(3)
+    SOAR(model, Linf(0.1), **options)(x, said(model.model, x))
+    assert model.modes == [False] + [True] * training
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"product": "exact"}, {"product": "gauss-newton"}, {"start": "zero"}, {"clamp": 10.0}, {"samples": 2}],
+    ids=str,
+)
+def test_every_option_keeps_the_contract(options: dict[str, Any]) -> None:
+    check_objective(lambda model, threat: SOAR(model, threat, **options))
+
+
+@pytest.mark.filterwarnings("ignore:SOAR on a model with BatchNorm")
+@pytest.mark.parametrize("kind", ["batch", "running"])
+def test_only_the_first_pass_counts_for_batch_norm(kind: Any) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = nn.Sequential(
+            nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.Softplus(), nn.Flatten(), nn.LazyLinear(2)
+        )
+        model(images(2).float())
+    norm = model[1]
+    assert isinstance(norm, nn.BatchNorm2d)
+    norm.reset_running_stats()
+    x, y = images(6).float(), torch.tensor([0, 1, 0, 1, 0, 1])
+    SOAR(model, Linf(0.1), start="zero", batch_statistics=kind)(x, y).loss.backward()
+    assert int(norm.get_buffer("num_batches_tracked")) == 1
+    assert norm.training and norm.track_running_stats
+
+
+def test_batch_norm_is_warned_of_once() -> None:
+    with pytest.warns(UserWarning, match="SOAR on a model with BatchNorm: .* couple the examples") as caught:
+        SOAR(nn.Sequential(nn.BatchNorm2d(1), TinyNet()), Linf(0.1))
+    assert len(caught) == 1
+
+
+def test_autocast_around_it_changes_nothing() -> None:
+    model, x, y = problem()
+    model.float()
+    objective = SOAR(model, Linf(0.1))
+    plain = objective(x.float(), y, INDEX, 0).loss
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = objective(x.float(), y, INDEX, 0).loss
+    # The start may differ: the attack before it runs in the caller's precision.
+    assert inside.dtype == torch.float32
+    torch.testing.assert_close(inside, plain, rtol=0.05, atol=0.05)
+    assert not SOAR.allows_bfloat16
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"step": 0.0}, r"objective\.step: got 0\.0, expected above 0"),
+        ({"samples": 0}, r"objective\.samples: got 0, expected above 0"),
+        ({"clamp": -1.0}, r"objective\.clamp: got -1\.0"),
+        ({"weight": -0.1}, r"objective\.weight: got -0\.1, expected at least 0"),
+        ({"product": "exat"}, "did you mean 'exact'"),
+        ({"bound": "printed"}, r"unknown bound 'printed' \(objective\.bound\)"),
+        ({"batch_statistics": "eval"}, "unknown batch_statistics 'eval'"),
+        ({"start": "fgsm"}, r"objective\.start: got 'fgsm'"),
+    ],
+)
+def test_bad_values_are_refused_when_the_objective_is_made(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        SOAR(TinyNet(), Linf(0.1), **options)
