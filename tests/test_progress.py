@@ -27,9 +27,9 @@ def test_plain_lines_are_throttled_and_the_last_state_is_always_written() -> Non
         for loss in (5.0, 4.0, 3.0, 2.0, 1.0):
             bar.advance(100, loss=loss)
     assert stream.getvalue().splitlines() == [
-        "training  100/500 images  20 %  100 images/s  0:00:04 left  loss 5",
-        "training  400/500 images  80 %  36.36 images/s  0:00:03 left  loss 2",
-        "training  500/500 images  100 %  38.46 images/s  0:00:13 taken  loss 1",
+        "training  100/500 images  20 %  0:00:04 left  loss 5  100 images/s",
+        "training  400/500 images  80 %  0:00:03 left  loss 2  36 images/s",
+        "training  500/500 images  100 %  0:00:13 taken  loss 1  38 images/s",
     ]
 
 
@@ -39,7 +39,7 @@ def test_units_done_before_a_resume_do_not_count_for_the_speed() -> None:
     with bar:
         bar.advance(10)
     first = stream.getvalue().splitlines()[0]
-    assert first == "attack  90/100 images  90 %  5 images/s  0:00:02 left"
+    assert first == "attack  90/100 images  90 %  0:00:02 left  5 images/s"
 
 
 def test_fields_stay_until_replaced_and_underscores_become_spaces() -> None:
@@ -48,7 +48,7 @@ def test_fields_stay_until_replaced_and_underscores_become_spaces() -> None:
         bar.advance(1, robust_accuracy=0.51234)
         bar.advance(1, clean="81.0 %", found="7/9")
         bar.advance(0, found=None, never=None)
-    assert stream.getvalue().splitlines()[-1].endswith("robust accuracy 0.5123  clean 81.0 %")
+    assert stream.getvalue().splitlines()[-1].count("robust accuracy 0.5123  clean 81.0 %") == 1
 
 
 def test_quiet_writes_nothing() -> None:
@@ -108,3 +108,17 @@ def test_rich_is_imported_only_for_a_live_bar() -> None:
         "assert 'rich' not in sys.modules and 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_a_narrow_terminal_shows_the_figures_and_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    stream = Terminal()
+    with Progress(10, "training", "live", stream=stream) as bar:
+        bar.advance(10, loss=2.314, accuracy="9.4%", clean="12.5%", robust="2.5%")
+    assert "loss 2.314  accuracy 9.4%  clean 12.5%  robust 2.5%" in stream.getvalue()
+    assert "━" not in stream.getvalue()
+    monkeypatch.setenv("COLUMNS", "140")
+    wide = Terminal()
+    with Progress(10, "training", "live", stream=wide) as bar:
+        bar.advance(10)
+    assert "━" in wide.getvalue()

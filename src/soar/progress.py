@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 Mode = Literal["auto", "live", "plain", "quiet"]
 Value = float | str
 
+_WIDE = 120
+
 
 class Progress:
     """Count what is done and show it, with the speed, the time left and any named figures.
@@ -34,8 +36,8 @@ class Progress:
     >>> bar = Progress(400, "training", "plain", stream=sys.stdout, clock=lambda: next(times))
     >>> with bar:
     ...     bar.advance(100, loss=0.6931, robust="41.0 %")
-    training  100/400 images  25 %  50 images/s  0:00:06 left  loss 0.6931  robust 41.0 %
-    training  100/400 images  25 %  25 images/s  0:00:04 taken  loss 0.6931  robust 41.0 %
+    training  100/400 images  25 %  0:00:06 left  loss 0.6931  robust 41.0 %  50 images/s
+    training  100/400 images  25 %  0:00:04 taken  loss 0.6931  robust 41.0 %  25 images/s
     """
 
     def __init__(
@@ -115,14 +117,16 @@ class Progress:
         return "  ".join([self.label, count, share, self._status(now, at_end=at_end)])
 
     def _status(self, now: float, *, at_end: bool) -> str:
+        """Say how long it takes, then the figures, then the speed, which a narrow terminal cuts off."""
         elapsed = now - self._started
         speed = (self.done - self._already_done) / elapsed if elapsed > 0 else 0.0
-        parts = [f"{speed:.4g} {self._unit}/s"] if speed else []
+        parts = []
         if at_end:
             parts.append(f"{_clock_time(elapsed)} taken")
         elif speed:
             parts.append(f"{_clock_time(max(self.total - self.done, 0) / speed)} left")
         parts += [f"{name.replace('_', ' ')} {_short(value)}" for name, value in self._fields.items()]
+        parts += [f"{f'{speed:.0f}' if speed >= 10 else f'{speed:.2g}'} {self._unit}/s"] if speed else []
         return "  ".join(parts)
 
     def _write(self, line: str) -> None:
@@ -137,14 +141,24 @@ def _resolve(mode: Mode, stream: TextIO) -> Mode:
 
 def _live_bar(stream: TextIO) -> rich.progress.Progress:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn
+    from rich.table import Column
 
+    console = Console(file=stream)
+    whole = Column(no_wrap=True)
+    # On a narrow terminal the figures matter more than a bar.
+    bar: list[ProgressColumn] = [BarColumn(bar_width=20)] if console.width >= _WIDE else []
     return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[status]}", markup=False),
-        console=Console(file=stream),
+        TextColumn("{task.description}", table_column=whole),
+        *bar,
+        TaskProgressColumn(table_column=Column(no_wrap=True)),
+        TextColumn(
+            "{task.fields[status]}",
+            markup=False,
+            table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
+        ),
+        console=console,
+        expand=True,
     )
 
 
