@@ -9,10 +9,10 @@ import warnings
 from collections.abc import Sequence
 
 from soar import __version__
-from soar.cli import data, demo, evaluate, listing, train
+from soar.cli import bench, data, demo, evaluate, listing, train
 from soar.errors import UserError, unknown
 
-COMMANDS = {"demo": demo, "train": train, "evaluate": evaluate, "data": data, "list": listing}
+COMMANDS = {"demo": demo, "train": train, "evaluate": evaluate, "data": data, "list": listing, "bench": bench}
 TAKES_FIELDS = ("train",)
 
 

@@ -1,0 +1,1 @@
+"""Measurements of speed and memory; they print ratios and judge nothing."""
