@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from soar.bench.step import Cost
 
 DESCRIPTION = "Measure what a training step of each objective costs: time, passes, memory, as ratios."
+_CAPTION = """median CPU time of a step, measured in turns; / std and / PGD-10: ratios to those two;
+fwd, bwd: batches through the network; MiB: how much a process grew in one step"""
 REFERENCES = ("standard", "adversarial steps=10")
 
 
@@ -79,9 +81,9 @@ def _table(costs: list[Cost]) -> Table:
     from rich.table import Table
 
     standard, reference = costs[0], costs[1]
-    table = Table(box=box.SIMPLE_HEAD, caption="medians of CPU time, in turns", caption_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, caption=_CAPTION, caption_justify="left")
     table.add_column("objective", no_wrap=True)
-    for heading in ("ms", "x standard", "x PGD-10", "forward", "backward", "MiB", "x standard"):
+    for heading in ("ms", "/ std", "/ PGD-10", "fwd", "bwd", "MiB", "/ std"):
         table.add_column(heading, justify="right")
     for cost in costs:
         memory = ("", "")
