@@ -28,9 +28,7 @@ def test_passes_are_the_arithmetic_of_the_methods(objective: str, passes: tuple[
     assert cost.seconds > 0 and cost.mebibytes is None
 
 
-@pytest.mark.skipif(
-    not Path("/proc/self/clear_refs").exists(), reason="Linux alone tells the peak of a while"
-)
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak of a while")
 def test_memory_grows_with_the_batch() -> None:
     small, large = (
         measure(["standard"], Setting(model="cnn6", batch_size=size, repeats=1))[0].mebibytes
