@@ -1,0 +1,1 @@
+"""The paper: its theory, with the mistakes corrected, as code that runs."""

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from soar import randomness
+from soar.paper.theory import linear_regression as theory
+
+
+def draw(seed: int, count: int) -> Tensor:
+    return randomness.normal(randomness.key(seed, 0, "theory"), (count,), torch.float64)[0]
+
+
+def test_descent_learns_the_first_weight_and_leaves_the_others() -> None:
+    start = draw(0, 50)
+    found = theory.descend(start, second_moment=2.0, rate=0.3, steps=200)
+    assert found[0].item() == pytest.approx(1)
+    assert torch.equal(found[1:], start[1:])
+
+
+def test_descent_follows_the_gradient_of_the_population_loss() -> None:
+    # The gradient by autograd from samples, which the printed E[X_1] would miss: here it is 0.
+    x1 = torch.tensor([-1.0, 1.0], dtype=torch.float64)
+    w = torch.tensor([3.0, 0.5], dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(theory.robust_loss(w, x1, 0.0), w)
+    step = theory.descend(w.detach(), float(x1.square().mean()), rate=0.1, steps=1) - w.detach()
+    torch.testing.assert_close(step, -0.1 * slope)
+
+
+@given(st.integers(0, 200), st.floats(0.001, 1))
+def test_the_robust_loss_is_what_the_best_of_all_corners_reaches(seed: int, eps: float) -> None:
+    w, x1 = draw(seed, 4), draw(seed + 1, 5)
+    corners = torch.cartesian_prod(*[torch.tensor([-eps, eps], dtype=torch.float64)] * 3)
+    residual = x1 * (w[0] - 1)
+    worst = (0.5 * (residual[:, None] + corners @ w[1:]).square()).max(dim=1).values.mean()
+    torch.testing.assert_close(theory.robust_loss(w, x1, eps), worst)
+    torch.testing.assert_close(theory.expansion(w, x1, eps, order=2), worst)
+    assert theory.expansion(w, x1, eps, order=1) <= worst + 1e-12
+
+
+def test_the_printed_loss_is_too_small_where_residuals_are_negative() -> None:
+    w = torch.tensor([0.0, 2.0, -1.0], dtype=torch.float64)
+    x1 = torch.ones(3, dtype=torch.float64)
+    assert theory.printed_robust_loss(w, x1, 0.1) < theory.robust_loss(w, x1, 0.1)
+    torch.testing.assert_close(theory.printed_robust_loss(w, -x1, 0.1), theory.robust_loss(w, -x1, 0.1))
+
+
+def test_expected_attacked_loss_is_the_mean_over_initial_weights() -> None:
+    d, eps, sigma = 20, 0.1, 0.5
+    start = sigma * draw(3, 200_000).reshape(-1, d)
+    losses = 0.5 * (eps * start[:, 1:].abs().sum(dim=1)).square()
+    assert theory.expected_attacked_loss(d, eps, sigma) == pytest.approx(losses.mean().item(), rel=0.02)
+
+
+def test_ridge_and_lasso_minimise_their_losses() -> None:
+    moment, strength = 1.7, 0.4
+    grid = torch.linspace(0, 1, 100_001, dtype=torch.float64)
+    fit = 0.5 * moment * (grid - 1) ** 2
+    assert grid[(fit + strength / 2 * grid**2).argmin()].item() == pytest.approx(
+        theory.ridge(moment, strength), abs=1e-4
+    )
+    assert grid[(fit + strength * grid).argmin()].item() == pytest.approx(
+        theory.lasso(moment, strength), abs=1e-4
+    )
+
+
+def test_the_table_tells_the_story() -> None:
+    rows = theory.table()
+    found = {(row["d"], row["fit"]): row for row in rows}
+    for d in (10, 100, 1000, 3072):
+        descent, robust = found[d, "gradient descent"], found[d, "robust regulariser"]
+        assert descent["loss"] < 1e-12 and robust["loss"] == robust["attacked"] == 0
+        assert found[d, "ridge"]["loss"] > 1e-4, "generic regularisers are biased"
+    grown = found[3072, "gradient descent"]["attacked"] / found[100, "gradient descent"]["attacked"]
+    assert 500 < grown < 1500, "the attacked loss grows as the square of the dimension"
