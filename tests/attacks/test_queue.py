@@ -14,13 +14,17 @@ def test_everybodys_first_entry_comes_before_anybodys_second() -> None:
 
 
 def test_success_cancels_later_entries_but_not_earlier_ones() -> None:
-    queue = Queue([0], entries=4)
+    queue = Queue([0], entries=5)
     queue.take(1)
-    assert queue.take_ahead(2) == [Job(0, 1), Job(0, 2)]
-    assert not queue.finish(Job(0, 1), fooled=True)
-    assert queue.is_cancelled(Job(0, 2)) and not queue.is_cancelled(Job(0, 0))
+    assert queue.take_ahead(2) == [], "nobody has survived anything yet"
+    queue.finish(Job(0, 0), fooled=False)
+    assert queue.take(5) == [Job(0, 1)]
+    assert queue.take_ahead(2) == [Job(0, 2), Job(0, 3)]
+    assert not queue.finish(Job(0, 2), fooled=True)
+    assert queue.is_cancelled(Job(0, 3)) and not queue.is_cancelled(Job(0, 1))
+    assert queue.has_cancelled() and not queue.has_cancelled()
     assert queue.take_ahead(5) == []
-    assert queue.finish(Job(0, 0), fooled=False)
+    assert queue.finish(Job(0, 1), fooled=False)
 
 
 @given(

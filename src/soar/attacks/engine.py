@@ -143,7 +143,7 @@ class _Session(Generic[S]):
             backward=torch.zeros_like(passes),
         )
         self.highest_loss = torch.full((count,), -torch.inf, device=self.device, dtype=self.dtype)
-        self.winner = torch.full_like(labels, torch.iinfo(torch.int64).max)
+        self.winner: dict[int, int] = {}
 
     def attack_all(self, progress: Listener | None) -> None:
         """Keep the batch full until every example is settled.
@@ -167,8 +167,9 @@ class _Session(Generic[S]):
                     return
                 batch, active = _cut(active, self.batch_size)
             remaining, settled = self._evaluate(batch)
-            active = self._drop_cancelled(_merge(active, remaining))
-            parked = self._drop_cancelled(parked)
+            active = _merge(active, remaining)
+            if self.queue.has_cancelled():
+                active, parked = self._drop_cancelled(active), self._drop_cancelled(parked)
             done += len(settled)
             robust += int(self.outcomes.robust[settled].sum())
             if progress is not None and settled:
@@ -206,12 +207,15 @@ class _Session(Generic[S]):
         self._record(batch.examples, points, answer.loss, fooled)
         batch = self.attack.update(batch, answer, self.threat)
         leaving = fooled | self.attack.exhausted(batch)
+        if not bool(leaving.any()):
+            return batch, []
         settled = []
-        for position in leaving.nonzero()[:, 0].tolist():
-            job = Job(int(rows[position]), int(batch.examples.entry[position]))
+        ended = zip(rows[leaving].tolist(), batch.examples.entry[leaving].tolist(), strict=True)
+        for (row, entry), was_fooled in zip(ended, fooled[leaving].tolist(), strict=True):
+            job = Job(row, entry)
             # Two entries of one example may end in the same batch.
-            if not self.queue.is_cancelled(job) and self.queue.finish(job, fooled=bool(fooled[position])):
-                settled.append(job.row)
+            if not self.queue.is_cancelled(job) and self.queue.finish(job, fooled=was_fooled):
+                settled.append(row)
         return (None if bool(leaving.all()) else select(batch, ~leaving)), settled
 
     def _record(self, examples: Examples, points: Tensor, loss: Tensor, fooled: Tensor) -> None:
@@ -220,12 +224,18 @@ class _Session(Generic[S]):
         self.highest_loss.scatter_reduce_(0, rows, loss, "amax")
         is_higher = (loss == self.highest_loss[rows]) & found.robust[rows] & ~fooled
         found.adversarial[rows[is_higher]] = points[is_higher]
-        for position in fooled.nonzero()[:, 0].tolist():
-            row, entry = rows[position], examples.entry[position]
-            if entry < self.winner[row]:
-                self.winner[row] = entry
-                found.adversarial[row] = points[position]
+        if not bool(fooled.any()):
+            return
         found.robust[rows[fooled]] = False
+        positions = fooled.nonzero()[:, 0].tolist()
+        best: dict[int, int] = {}
+        for position, row, entry in zip(
+            positions, rows[fooled].tolist(), examples.entry[fooled].tolist(), strict=True
+        ):
+            if entry < self.winner.get(row, entry + 1):
+                self.winner[row] = entry
+                best[row] = position
+        found.adversarial[list(best)] = points[list(best.values())]
 
     def _drop_cancelled(self, state: S | None) -> S | None:
         """Let go of entries whose example has been fooled by an earlier one."""

@@ -67,7 +67,9 @@ def is_fooled(examples: Examples, points: Tensor, logits: Tensor, threat: Threat
     """Tell where the model is wrong, or says the goal, at a point that the adversary may choose."""
     said = logits.argmax(dim=1)
     reached = torch.where(examples.goal >= 0, said == examples.goal, said != examples.labels)
-    return reached & threat.contains(points, examples.x)
+    if bool(reached.any()):
+        reached[reached.clone()] = threat.contains(points[reached], examples.x[reached])
+    return reached
 
 
 def check_images(images: Tensor, labels: Tensor) -> None:

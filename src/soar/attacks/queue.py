@@ -20,19 +20,20 @@ class Queue:
     """Every example's restarts and targets, in order, cancelled as soon as one of them succeeds.
 
     Examples take turns: everybody's first entry comes before anybody's second. When fewer examples are left
-    than there are places in the batch, an example may have several entries under way at once. The result
-    is that of the *lowest* entry that succeeds, so it does not depend on how many ran side by side.
+    than there are places in the batch, an example that has survived an entry may have several under way at
+    once; one that has not would probably fall to the first and waste the others. The result is that of the
+    *lowest* entry that succeeds, so it does not depend on how many ran side by side.
 
     Args:
         rows: the examples to attack
         entries: how many restarts and targets each has
 
-    >>> queue = Queue([7, 8], entries=2)
-    >>> queue.take(3)
-    [Job(row=7, entry=0), Job(row=8, entry=0)]
-    >>> queue.take_ahead(3)
-    [Job(row=7, entry=1), Job(row=8, entry=1)]
-    >>> queue.finish(Job(7, 0), fooled=True), queue.is_cancelled(Job(7, 1))
+    >>> queue = Queue([7], entries=3)
+    >>> queue.take(2), queue.take_ahead(2)
+    ([Job(row=7, entry=0)], [])
+    >>> queue.finish(Job(7, 0), fooled=False), queue.take(2), queue.take_ahead(2)
+    (False, [Job(row=7, entry=1)], [Job(row=7, entry=2)])
+    >>> queue.finish(Job(7, 1), fooled=True), queue.is_cancelled(Job(7, 2))
     (True, True)
     """
 
@@ -42,16 +43,20 @@ class Queue:
         self._next = dict.fromkeys(rows, 0)
         self._live: dict[int, set[int]] = {row: set() for row in rows}
         self._solved = dict.fromkeys(rows, entries)
+        self._survivors: dict[int, None] = {}
+        self._cancelled = False
 
     def take(self, count: int) -> list[Job]:
         """Start examples that have nothing under way, at most `count` of them."""
         return [self._start(self._waiting.popleft()) for _ in range(min(count, len(self._waiting)))]
 
     def take_ahead(self, count: int) -> list[Job]:
-        """Start further entries of examples that have some under way, to fill an emptying batch."""
+        """Start further entries of survivors that have some under way, to fill an emptying batch."""
         jobs: list[Job] = []
         while len(jobs) < count:
-            able = [row for row, live in self._live.items() if live and self._next[row] < self._solved[row]]
+            able = [
+                row for row in self._survivors if self._live.get(row) and self._next[row] < self._solved[row]
+            ]
             if not able:
                 break
             jobs += [self._start(row) for row in able[: count - len(jobs)]]
@@ -60,18 +65,28 @@ class Queue:
     def finish(self, job: Job, *, fooled: bool) -> bool:
         """Note that an entry ended; tell whether that settles the example."""
         row, entry = job
-        if fooled:
-            self._solved[row] = min(self._solved[row], entry)
         live = self._live[row]
         live.discard(entry)
-        live -= {other for other in live if other > self._solved[row]}
+        if fooled:
+            self._solved[row] = min(self._solved[row], entry)
+            needless = {other for other in live if other > self._solved[row]}
+            live -= needless
+            self._cancelled = self._cancelled or bool(needless)
+        else:
+            self._survivors[row] = None
         if live:
             return False
         if self._next[row] < self._solved[row]:
             self._waiting.append(row)
             return False
         del self._live[row]
+        self._survivors.pop(row, None)
         return True
+
+    def has_cancelled(self) -> bool:
+        """Tell whether entries under way have become needless since this was last asked."""
+        found, self._cancelled = self._cancelled, False
+        return found
 
     def is_cancelled(self, job: Job) -> bool:
         """Tell whether an earlier entry of the example has succeeded."""
