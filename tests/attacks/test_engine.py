@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from soar.attacks import PGD, Answer, Attack, Examples, Outcomes, Progress, run
+from soar.attacks import FGSM, PGD, Answer, Attack, Examples, Outcomes, Progress, run
 from soar.errors import UserError
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import SHAPE, Linear, TinyNet, images, said
@@ -119,6 +119,22 @@ def test_examples_that_are_wrong_already_are_not_attacked() -> None:
     found = run(model, PGD(steps=3), Linf(0.01), x, labels)
     assert not found.correct[:8].any() and not found.robust[:8].any()
     assert (found.forward[:8] == 1).all() and (found.backward[:8] == 0).all()
+    assert torch.equal(found.adversarial[:8], x[:8])
+
+
+def test_an_attack_that_starts_at_the_image_tells_by_itself_who_is_right_there() -> None:
+    model, x = TinyNet(), images(20)
+    labels = said(model, x)
+    labels[:8] = (labels[:8] + 1) % 5
+    with torch.no_grad():
+        logits = model(x)
+    counting = Counting(model)
+    found = run(counting, FGSM(), Linf(0.05), x, labels, batch_size=6)
+    known = run(model, FGSM(), Linf(0.05), x, labels, clean_logits=logits)
+    assert torch.equal(found.correct, known.correct) and torch.equal(found.robust, known.robust)
+    assert (found.forward[8:] == 2).all() and (found.forward[:8] == 1).all()
+    assert (found.backward == 1).all()
+    assert counting.forward_samples == found.forward.sum()
     assert torch.equal(found.adversarial[:8], x[:8])
 
 
@@ -258,6 +274,7 @@ class Guess:
     budget: int = 5
     label: str = "guess"
     stays_inside: bool = True
+    starts_at_image: bool = False
 
     def entries(self, classes: int) -> int:
         return 1

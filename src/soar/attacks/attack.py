@@ -80,6 +80,10 @@ class Attack(Protocol[S]):
     def stays_inside(self) -> bool:
         """Whether every query lies in the ball; a minimum-norm attack may look outside."""
 
+    @property
+    def starts_at_image(self) -> bool:
+        """Whether the first query is the clean image, so that its answer also tells who is right there."""
+
     def entries(self, classes: int) -> int:
         """Count the restarts and targets that make up an example's queue."""
 

@@ -117,11 +117,16 @@ class _Session(Generic[S]):
         seed: int,
         clean_logits: Tensor | None,
     ) -> None:
-        """Take the examples and find out which of them are classified right."""
+        """Take the examples and find out which of them are classified right.
+
+        An attack that looks at the clean image first finds that out by itself, for nothing.
+        """
         check_images(images, labels)
         count = len(labels)
-        known = clean_logits is not None
-        logits = clean_logits if clean_logits is not None else predict(self.model, images, self.batch_size)
+        self.told_by_first_query = clean_logits is None and goal is None and self.attack.starts_at_image
+        logits, passes = clean_logits, torch.zeros(count, dtype=torch.int64, device=self.device)
+        if logits is None and not self.told_by_first_query:
+            logits, passes = predict(self.model, images, self.batch_size), passes + 1
         labels = labels.to(self.device)
         self.all = Examples(
             x=as_input(images, self.device, self.dtype),
@@ -130,11 +135,12 @@ class _Session(Generic[S]):
             row=torch.arange(count, device=self.device),
             index=torch.arange(count, device=self.device) if index is None else index.to(self.device),
             entry=torch.zeros_like(labels),
-            logits=logits.to(self.device),
+            logits=None if logits is None else logits.to(self.device),
             seed=seed,
         )
-        correct = logits.to(self.device).argmax(dim=1) == labels if count else labels.bool()
-        passes = torch.full((count,), 0 if known else 1, dtype=torch.int64, device=self.device)
+        correct = torch.ones_like(labels, dtype=torch.bool)
+        if logits is not None and count:
+            correct = logits.to(self.device).argmax(dim=1) == labels
         self.outcomes = Outcomes(
             correct=correct,
             robust=correct.clone(),
@@ -200,10 +206,13 @@ class _Session(Generic[S]):
         gradient = bool(self.attack.wants_gradient(batch).any())
         points, answer = ask(self.model, self.attack, batch, self.threat, gradient=gradient)
         rows = batch.examples.row
+        is_first = self.outcomes.forward[rows] == 0
         self.outcomes.forward.index_add_(0, rows, torch.ones_like(rows))
         if gradient:
             self.outcomes.backward.index_add_(0, rows, torch.ones_like(rows))
         fooled = is_fooled(batch.examples, points, answer.logits, self.threat)
+        if self.told_by_first_query:
+            self.outcomes.correct[rows[is_first & fooled]] = False
         self._record(batch.examples, points, answer.loss, fooled)
         batch = self.attack.update(batch, answer, self.threat)
         leaving = fooled | self.attack.exhausted(batch)

@@ -115,6 +115,11 @@ class PGD:
         """Every point lies in the ball."""
         return True
 
+    @property
+    def starts_at_image(self) -> bool:
+        """True without a random start; targets must know the clean answer beforehand."""
+        return not self.random_start and not self.targets
+
     def step_length(self, eps: Fraction) -> float:
         """Give the length of the first step for a radius."""
         if self.step_size is not None:
