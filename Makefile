@@ -30,7 +30,10 @@ lint: setup ## ruff and mypy --strict
 slow: setup ## the tests that take minutes or need a network
 	$(BIN)/python -m pytest -m "slow or network"
 
-benchmarks: setup ## measure attacks and trainer beside other libraries; prints ratios
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/requirements.txt
-	$(BIN)/python benchmarks/trainer.py
-	$(BIN)/python benchmarks/attacks.py
+# The other libraries pin old packages, so they get an environment of their own.
+benchmarks: ## measure attacks and trainer beside other libraries; prints ratios
+	$(PYTHON) -m venv $(VENV)-benchmarks
+	$(VENV)-benchmarks/bin/python -m pip install --quiet --constraint constraints.txt \
+		--editable . --requirement benchmarks/requirements.txt
+	$(VENV)-benchmarks/bin/python benchmarks/trainer.py
+	$(VENV)-benchmarks/bin/python benchmarks/attacks.py
