@@ -124,7 +124,7 @@ def test_ours_is_measured_by_the_model_and_not_by_its_own_word(
         return outcomes
 
     monkeypatch.setattr(script.attacks, "run", boasting)
-    with pytest.raises(SystemExit, match=r"FGSM: the engine counts \(0, 2\) passes, the model \(7, 2\)"):
+    with pytest.raises(SystemExit, match=r"FGSM: the engine counts \(0, 3\) passes, the model \(5, 3\)"):
         script.measure("soar", "FGSM", Threshold(), task)
 
 
