@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from soar import randomness
+from soar.shapes import per_example
 
 LossAt = Callable[[Tensor], Tensor]
 LogitsAt = Callable[[Tensor], Tensor]
@@ -88,7 +89,7 @@ def difference_product(
         step: h, the Euclidean length of the step
         differentiable: whether the product itself can be differentiated
     """
-    length = _per_example(torch.linalg.vector_norm(direction.flatten(1), dim=1), x)
+    length = per_example(torch.linalg.vector_norm(direction.flatten(1), dim=1), x)
     unit = direction / length.clamp(min=torch.finfo(x.dtype).tiny)
     _, further = input_gradient(loss, (x + step * unit).detach(), differentiable=differentiable)
     product: Tensor = length * (further - gradient) / step
@@ -168,7 +169,7 @@ def augmented_product(
         scale: a factor on the loss and so on g and \( H_s \); 1 in the paper. It decides where ||Hz|| turns
             from quadratic to linear: below 1/scale the corner dominates
     """
-    top = scale * (hessian_product + _per_example(direction.last, gradient) * gradient)
+    top = scale * (hessian_product + per_example(direction.last, gradient) * gradient)
     along = (gradient * direction.pixels).flatten(1).sum(dim=1)
     return Direction(top, scale * along + corner * direction.last)
 
@@ -238,8 +239,3 @@ def _along(outputs: Tensor, points: Tensor, direction: Tensor) -> Tensor:
     (pulled,) = torch.autograd.grad(outputs, points, u, create_graph=True)
     (tangent,) = torch.autograd.grad(pulled, u, direction, create_graph=True)
     return tangent
-
-
-def _per_example(values: Tensor, like: Tensor) -> Tensor:
-    """Shape one number an example so that it multiplies whole images."""
-    return values.reshape(-1, *[1] * (like.dim() - 1))

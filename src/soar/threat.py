@@ -16,6 +16,7 @@ from torch import Tensor
 
 from soar import epsilon, randomness
 from soar.errors import UserError, unknown
+from soar.shapes import per_example
 
 # The projection onto ball and box together solves for one number by rounds that only ever grow a set of
 # clipped pixels. Real images settle in fewer than ten rounds; the last rescaling keeps any other inside.
@@ -168,10 +169,10 @@ class L2(Threat):
     def ascent(self, gradient: Tensor) -> Tensor:
         """Give the gradient at unit length; a zero gradient stays zero."""
         # Dividing by the largest entry first keeps the squares of tiny gradients from vanishing.
-        largest = _per_example(gradient.flatten(1).abs().amax(dim=1), gradient)
+        largest = per_example(gradient.flatten(1).abs().amax(dim=1), gradient)
         tiny = torch.finfo(gradient.dtype).tiny
         scaled = gradient / largest.clamp(min=tiny)
-        direction: Tensor = scaled / _per_example(self.norm(scaled), gradient).clamp(min=tiny)
+        direction: Tensor = scaled / per_example(self.norm(scaled), gradient).clamp(min=tiny)
         return direction
 
     def project(self, points: Tensor, x: Tensor) -> Tensor:
@@ -185,7 +186,7 @@ class L2(Threat):
         room = torch.where(d > 0, 1 - x, x).clamp_(min=0).flatten(1)
         size = d.flatten(1).abs()
         scale = _largest_scale(size, room, self.radius)
-        delta = (_per_example(scale, d) * d).flatten(1)
+        delta = (per_example(scale, d) * d).flatten(1)
         delta = torch.minimum(delta.abs(), room) * delta.sign()
         excess = torch.linalg.vector_norm(delta, dim=1) / self.radius
         delta = delta / excess.clamp(min=1)[:, None]
@@ -215,11 +216,6 @@ def threat(norm: str, eps: epsilon.Ratio) -> Threat:
     if norm not in kinds:
         raise unknown("norm", norm, kinds, "threat.norm")
     return kinds[norm](eps)
-
-
-def _per_example(values: Tensor, like: Tensor) -> Tensor:
-    """Shape one number an example so that it multiplies whole images."""
-    return values.reshape(-1, *[1] * (like.dim() - 1))
 
 
 def _largest_scale(size: Tensor, room: Tensor, radius: float) -> Tensor:

@@ -52,6 +52,20 @@ class TinyNet(nn.Module):
         return logits
 
 
+class Passes(nn.Module):
+    """Notes for every forward pass of a small network whether it was in training mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = TinyNet()
+        self.modes: list[bool] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.modes.append(self.training)
+        logits: Tensor = self.model(x)
+        return logits
+
+
 def images(count: int, seed: int = 0) -> Tensor:
     """Images well inside the pixel range, so that only the ball limits small perturbations."""
     keys = randomness.key(seed, torch.arange(count), "images")

@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
 
 from soar.attacks import PGD, perturb
 from soar.errors import UserError
 from soar.losses import cross_entropy
 from soar.objectives import Adversarial, Standard
 from soar.threat import L2, Linf, Threat
-from tests.attacks.problems import Linear, TinyNet, images, said
+from tests.attacks.problems import Linear, Passes, TinyNet, images, said
 
 
 def test_loss_on_a_linear_model_is_the_closed_form() -> None:
@@ -48,20 +47,6 @@ def test_gradient_is_that_of_the_loss_at_fixed_points() -> None:
     for parameter, slope in zip(model.parameters(), expected, strict=True):
         assert parameter.grad is not None
         torch.testing.assert_close(parameter.grad, slope)
-
-
-class Passes(nn.Module):
-    """Counts forward passes, and which of them were in training mode."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.model = TinyNet()
-        self.modes: list[bool] = []
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.modes.append(self.training)
-        logits: Tensor = self.model(x)
-        return logits
 
 
 @pytest.mark.parametrize("steps", [1, 4])

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
 
 from soar.errors import UserError
 from soar.losses import cross_entropy
 from soar.objectives import FOAR, Adversarial, Standard, check_objective
 from soar.threat import L2, Linf, Threat
-from tests.attacks.problems import Linear, TinyNet, images, said
+from tests.attacks.problems import Linear, Passes, TinyNet, images, said
 
 KINDS: list[tuple[Threat, int]] = [(Linf("0.05"), 1), (L2("0.1"), 2)]
 
@@ -68,18 +67,6 @@ def test_a_penalty_of_nothing_is_training_at_the_start() -> None:
     torch.testing.assert_close(plain, Standard(model)(x, y).loss)
     whole = FOAR(model, Linf(0.1), start="pgd-3", start_share=1.0)(x, y, step=0).loss
     torch.testing.assert_close(whole, Adversarial(model, Linf(0.1), steps=3)(x, y, step=0).loss)
-
-
-class Passes(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.model = TinyNet()
-        self.modes: list[bool] = []
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.modes.append(self.training)
-        logits: Tensor = self.model(x)
-        return logits
 
 
 @pytest.mark.parametrize("start, probes", [("zero", 0), ("random", 0), ("pgd-1", 1), ("pgd-4", 4)])

@@ -12,7 +12,7 @@ from soar.errors import UserError
 from soar.losses import cross_entropy
 from soar.objectives import OBJECTIVES, SOAR, Adversarial, check_objective
 from soar.threat import L2, Linf, Threat
-from tests.attacks.problems import SHAPE, TinyNet, images, said
+from tests.attacks.problems import SHAPE, Passes, TinyNet, images, said
 
 D = math.prod(SHAPE)
 INDEX = torch.arange(4)
@@ -138,18 +138,6 @@ def test_the_weight_warms_up() -> None:
     assert [objective.factor(x, step) / full for step in range(6)] == pytest.approx(
         [0.25, 0.5, 0.75, 1, 1, 1]
     )
-
-
-class Passes(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.model = TinyNet()
-        self.modes: list[bool] = []
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.modes.append(self.training)
-        logits: Tensor = self.model(x)
-        return logits
 
 
 @pytest.mark.parametrize("options, training", [({}, 2), ({"samples": 3}, 4), ({"product": "exact"}, 2)])

@@ -14,6 +14,7 @@ from soar import epsilon, losses
 from soar.attacks.attack import Answer, Examples
 from soar.attacks.registry import ATTACKS
 from soar.errors import UserError, unknown
+from soar.shapes import per_example
 from soar.threat import Threat
 
 Schedule = Literal["constant", "linear", "cosine"]
@@ -44,7 +45,7 @@ def climb(points: Tensor, gradient: Tensor, x: Tensor, threat: Threat, step_size
         step_size: one length for all examples or one for each
     """
     if isinstance(step_size, Tensor):
-        step_size = step_size.reshape(-1, *[1] * (x.dim() - 1))
+        step_size = per_example(step_size, x)
     return threat.project(points + step_size * threat.ascent(gradient), x)
 
 
