@@ -103,6 +103,7 @@ def main(*, rank: int, folder: str, port: int) -> None:
         for name in NAMES:
             trained = trainer(name, root / name)
             trained.fit()
+            assert trained.updates.wrapped is trained.objective, "the wrapper outlives the process group"
             file = root / f"{name}-{rank}.safetensors"
             safetensors.torch.save_file(small.weights(trained), file)
         found["interrupted"] = interrupted(root / "interrupted", rank)

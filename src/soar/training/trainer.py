@@ -126,6 +126,7 @@ class Trainer:
                 for sink in self._sinks():
                     sink.close()
                 self._lock.release()
+                self.updates.work_alone()
         best = self.run / checkpoints.FOLDER / self._best_name()
         return FitResult(
             status,

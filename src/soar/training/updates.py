@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,16 @@ class Updates:
         if world.size > 1:
             ids = [self.device.index] if self.device.type == "cuda" else None
             self.wrapped = DistributedDataParallel(self.objective, device_ids=ids)
+
+    def work_alone(self) -> None:
+        """Let go of the wrapper while the process group is still there.
+
+        If the wrapper were the last to hold the group, its end would wait for the group's threads while
+        holding the lock that they need to end: both would wait for ever.
+        """
+        if isinstance(self.wrapped, DistributedDataParallel):
+            self.wrapped = self.objective
+            gc.collect()
 
     def prepare(self, step: int) -> dict[str, float]:
         """Set the learning rate and the threat of an update; say what they are."""
