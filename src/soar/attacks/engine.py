@@ -230,8 +230,11 @@ class _Session(Generic[S]):
     def _record(self, examples: Examples, points: Tensor, loss: Tensor, fooled: Tensor) -> None:
         """Keep the point of the lowest entry that succeeds, and until then the one of highest loss."""
         rows, found = examples.row, self.outcomes
+        if not self.attack.stays_inside:
+            # A minimum-norm attack looks outside of the ball; what it sees there is nobody's result.
+            loss = loss.where(self.threat.contains(points, examples.x), -torch.inf)
         self.highest_loss.scatter_reduce_(0, rows, loss, "amax")
-        is_higher = (loss == self.highest_loss[rows]) & found.robust[rows] & ~fooled
+        is_higher = (loss == self.highest_loss[rows]) & (loss > -torch.inf) & found.robust[rows] & ~fooled
         found.adversarial[rows[is_higher]] = points[is_higher]
         if not bool(fooled.any()):
             return
