@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from soar import recipes
+from soar import recipes, studies
 from soar.attacks import ATTACKS
 from soar.cli.listing import KINDS
 from soar.cli.main import main
@@ -24,7 +24,8 @@ def test_everything_is_listed_with_a_description(kind: str, capsys: pytest.Captu
         "models": MODELS,
         "datasets": DATASETS,
     }
-    expected = recipes.names() if kind == "recipes" else [entry.name for entry in registries[kind]]
+    files = {"recipes": recipes.names(), "studies": studies.names()}
+    expected = files[kind] if kind in files else [entry.name for entry in registries[kind]]
     assert [line.split()[0] for line in lines] == expected
     assert all(len(line.split(maxsplit=1)[1]) > 15 for line in lines)
 

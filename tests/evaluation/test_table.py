@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from rich.console import Console
 
-from soar.evaluation.table import comparison, save_picture, table
+from soar.evaluation.table import save_picture, table
 from tests.evaluation.test_assessment import assessment
 
 
@@ -26,16 +26,9 @@ def test_a_table_has_a_row_for_clean_each_attack_and_the_worst_case() -> None:
     assert rows[3][2:] == ["20.0", "%", "3.6", "-", "62.4", "9.0", "6.0", "3.0"]
 
 
-def test_a_comparison_has_a_column_for_each() -> None:
-    lines = text(comparison({"standard": assessment(), "robust": assessment()}))
-    assert "standard" in lines[1] and "robust" in lines[1]
-    worst = next(line for line in lines if "worst case" in line)
-    assert worst.count("20.0 %  (3.6 - 62.4)") == 2
-
-
 def test_pictures_need_nothing_from_the_network(tmp_path: Path) -> None:
     console = Console(record=True, file=io.StringIO(), width=80)
-    console.print(comparison({"standard": assessment()}))
+    console.print(table(assessment()))
     save_picture(console, tmp_path / "a.svg")
     picture = (tmp_path / "a.svg").read_text()
     links = re.findall(r"https?://[^\s\"')]+", picture)

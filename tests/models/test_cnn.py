@@ -4,7 +4,7 @@ from torch import nn
 
 from soar import models
 from soar.errors import UserError
-from soar.models.cnn import pooled_size
+from soar.models.cnn import CNN, pooled_size
 
 
 @pytest.mark.parametrize("name, smallest", [("cnn6", 16), ("cnn8", 8)])
@@ -36,3 +36,18 @@ def test_cnn8_has_the_widths_of_the_paper() -> None:
         network = models.cnn8()
     convolutions = [m.out_channels for m in network.modules() if isinstance(m, nn.Conv2d)]
     assert convolutions == [64, 64, 128, 128, 196, 196]
+
+
+@pytest.mark.parametrize("name", ["cnn6", "cnn8"])
+def test_he_init_keeps_the_size_of_signals_and_the_default_does_not(name: str) -> None:
+    x = torch.rand(16, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    sizes = {}
+    for he_init in (False, True):
+        options = {"he_init": he_init, "input_normalization": "none"}
+        network = models.build(name, seed=0, options=options)
+        assert isinstance(network, CNN)
+        with torch.no_grad():
+            hidden = network.hidden(network.convolutions(x).flatten(1))
+        sizes[he_init] = float(hidden.square().mean().sqrt() / x.square().mean().sqrt())
+    assert sizes[False] < 0.2
+    assert 0.5 < sizes[True] < 20

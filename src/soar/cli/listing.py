@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from soar.registry import Entry
 
-DESCRIPTION = "List objectives, attacks, models, datasets or recipes."
-KINDS = ("objectives", "attacks", "models", "datasets", "recipes")
+DESCRIPTION = "List objectives, attacks, models, datasets, recipes or studies."
+KINDS = ("objectives", "attacks", "models", "datasets", "recipes", "studies")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +32,10 @@ def _rows(kind: str) -> Iterable[tuple[str, str, str]]:
         from soar import recipes
 
         return [(name, recipes.load(name).description, "") for name in recipes.names()]
+    if kind == "studies":
+        from soar import studies
+
+        return [(name, studies.load(name).description, "") for name in studies.names()]
     if kind == "datasets":
         from soar.data.catalog import DATASETS
 

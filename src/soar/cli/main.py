@@ -9,11 +9,19 @@ import warnings
 from collections.abc import Sequence
 
 from soar import __version__
-from soar.cli import bench, data, demo, evaluate, listing, train
+from soar.cli import bench, data, demo, evaluate, listing, study, train
 from soar.errors import UserError, unknown
 
-COMMANDS = {"demo": demo, "train": train, "evaluate": evaluate, "data": data, "list": listing, "bench": bench}
-TAKES_FIELDS = ("train",)
+COMMANDS = {
+    "demo": demo,
+    "train": train,
+    "evaluate": evaluate,
+    "study": study,
+    "data": data,
+    "list": listing,
+    "bench": bench,
+}
+TAKES_FIELDS = ("train", "study")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -44,29 +44,6 @@ def table(assessment: Assessment) -> Table:
     return made
 
 
-def comparison(assessments: dict[str, Assessment]) -> Table:
-    """Make a table of several assessments side by side, one column each.
-
-    Args:
-        assessments: what was found, by the name to show above the column
-    """
-    from rich import box
-    from rich.table import Table
-
-    made = Table(box=box.SIMPLE_HEAD)
-    made.add_column("attack")
-    for heading in assessments:
-        made.add_column(heading, justify="right")
-    names = next(iter(assessments.values())).names
-    for name in names:
-        cells = [
-            f"{percent(found.accuracy(name))}  ({between(found.interval(name))})"
-            for found in assessments.values()
-        ]
-        made.add_row(name, *cells, style="bold" if name == WORST else "")
-    return made
-
-
 def save_picture(console: Console, path: Path) -> None:
     """Write what a recording console has shown as an SVG picture that needs nothing from the network."""
     picture = console.export_svg(title="soar demo", clear=False)

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from soar.errors import UserError
-from soar.models.layers import Layers, Norm, check_task, require
+from soar.models.layers import Layers, Norm, check_task, keep_signal_size, require
 from soar.models.normalization import Statistics, normalization_layer
 
 
@@ -20,6 +20,7 @@ def cnn6(
     groups: int = 8,
     conv_bias: bool = True,
     input_normalization: str | Statistics = "per-image",
+    he_init: bool = False,
 ) -> CNN:
     """Four unpadded convolutions and two linear layers, the CNN6 of the paper: 0.9 M parameters.
 
@@ -32,6 +33,7 @@ def cnn6(
         groups: the groups of each group norm
         conv_bias: whether convolutions have biases
         input_normalization: none, per-image, the name of a data set, or means and deviations
+        he_init: begin with layers that keep the size of signals; PyTorch's own shrink them
 
     Returns:
         A network that maps [0, 1] pixels to logits.
@@ -44,6 +46,7 @@ def cnn6(
         padding=0,
         hidden=hidden,
         input_normalization=input_normalization,
+        he_init=he_init,
     )
 
 
@@ -57,6 +60,7 @@ def cnn8(
     groups: int = 4,
     conv_bias: bool = True,
     input_normalization: str | Statistics = "per-image",
+    he_init: bool = False,
 ) -> CNN:
     """Six padded convolutions and two linear layers, the CNN8 of the paper: 1.6 M parameters.
 
@@ -70,6 +74,7 @@ def cnn8(
         groups: the groups of each group norm
         conv_bias: whether convolutions have biases
         input_normalization: none, per-image, the name of a data set, or means and deviations
+        he_init: begin with layers that keep the size of signals; PyTorch's own shrink them
 
     Returns:
         A network that maps [0, 1] pixels to logits.
@@ -82,6 +87,7 @@ def cnn8(
         padding=1,
         hidden=hidden,
         input_normalization=input_normalization,
+        he_init=he_init,
     )
 
 
@@ -96,6 +102,7 @@ class CNN(nn.Module):
         padding: of each convolution; 0 trims two rows and columns
         hidden: units of the first linear layer
         input_normalization: the first layer, see `normalization_layer`
+        he_init: begin with layers that keep the size of signals
     """
 
     def __init__(
@@ -108,6 +115,7 @@ class CNN(nn.Module):
         padding: int,
         hidden: int,
         input_normalization: str | Statistics,
+        he_init: bool,
     ) -> None:
         super().__init__()
         check_task(num_classes, image_shape)
@@ -127,6 +135,8 @@ class CNN(nn.Module):
         columns = pooled_size(width, len(widths), padding)
         self.hidden = nn.Linear(channels * rows * columns, hidden)
         self.linear = nn.Linear(hidden, num_classes)
+        if he_init:
+            keep_signal_size(self.convolutions, self.hidden)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [0, 1] pixels to logits."""

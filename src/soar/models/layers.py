@@ -91,14 +91,17 @@ def silence_branch(conv: nn.Conv2d, norm: nn.Module | None = None) -> None:
         nn.init.zeros_(conv.bias)
 
 
-def keep_signal_size(model: nn.Module) -> None:
-    """Draw every convolution so that signals keep their size through it and the ReLU behind it.
+def keep_signal_size(*parts: nn.Module) -> None:
+    """Draw convolutions and linear layers so that signals keep their size through them and a ReLU.
 
     Weights are normal with variance 2 / (inputs x kernel area), biases zero.
     Source: He et al., "Delving Deep into Rectifiers".
+
+    Args:
+        parts: layers and stacks of layers that a ReLU follows
     """
-    for module in model.modules():
-        if isinstance(module, nn.Conv2d):
+    for module in (module for part in parts for module in part.modules()):
+        if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
             if module.bias is not None:
                 nn.init.zeros_(module.bias)

@@ -138,7 +138,7 @@ class ResNet(nn.Module):
             channels = width * 2**stage
         self.linear = nn.Linear(channels, num_classes)
         if he_init:
-            keep_signal_size(self)
+            keep_signal_size(self.stem, self.blocks)
         if zero_init_residual:
             for block in self.blocks:
                 assert isinstance(block, BasicBlock)

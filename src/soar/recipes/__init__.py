@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from soar.errors import unknown
-from soar.recipes.overrides import apply, parse
+from soar.recipes.overrides import Overrides, apply, parse
 from soar.recipes.recipe import Recipe, from_table, read, write
 
-__all__ = ["Recipe", "apply", "from_table", "load", "names", "parse", "read", "write"]
+__all__ = ["Overrides", "Recipe", "apply", "from_table", "load", "names", "parse", "path_of", "read", "write"]
 
 FOLDER = Path(__file__).parent
 
@@ -32,11 +32,21 @@ def load(name: str | Path, flags: Sequence[str] = ()) -> Recipe:
     >>> load("demo-robust", ["--epochs", "1"]).training.epochs
     1
     """
+    return from_table(apply(read(path_of(name)), parse(flags)), str(name))
+
+
+def path_of(name: str | Path) -> Path:
+    """Give the file of a recipe.
+
+    Args:
+        name: a name of `soar list recipes`, or a path that ends in .toml
+
+    Raises:
+        UserError: if there is no recipe of that name
+    """
     text = str(name)
     if text.endswith(".toml"):
-        path = Path(text)
-    elif text in names():
-        path = FOLDER / f"{text}.toml"
-    else:
-        raise unknown("recipe", text, [*names(), "FILE.toml"], "soar train RECIPE")
-    return from_table(apply(read(path), parse(flags)), str(name))
+        return Path(text)
+    if text in names():
+        return FOLDER / f"{text}.toml"
+    raise unknown("recipe", text, [*names(), "FILE.toml"], "soar train RECIPE")

@@ -1,0 +1,41 @@
+"""What a training step of each arm costs, relative to PGD-10 on the same network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from soar.bench.step import Setting, measure
+from soar.studies.findings import Finding
+
+REFERENCE = "adversarial steps=10"
+
+
+def step_costs(rows: list[Finding], shape: tuple[int, int, int], *, repeats: int = 5) -> list[Finding]:
+    """Measure one step of every arm in turns, on one thread.
+
+    Args:
+        rows: the findings so far; arms that have the network of the first row are measured
+        shape: of an image
+        repeats: steps to take the median of
+    """
+    model = next((row.recipe["model"] for row in rows if row.recipe), None)
+    if model is None:
+        return rows
+    texts = {row.arm: _text(row.recipe["objective"]) for row in rows if row.recipe.get("model") == model}
+    setting = Setting(
+        model=model["name"],
+        options=tuple((key, value) for key, value in model.items() if key != "name"),
+        image_shape=shape,
+        batch_size=next(row.recipe["training"]["batch_size"] for row in rows if row.recipe),
+        repeats=repeats,
+    )
+    costs = measure([REFERENCE, *dict.fromkeys(texts.values())], setting, memory=False)
+    seconds = {cost.objective: cost.seconds for cost in costs}
+    ratio = {text: seconds[text] / seconds[REFERENCE] for text in texts.values()}
+    return [replace(row, step_cost=ratio[texts[row.arm]]) if row.arm in texts else row for row in rows]
+
+
+def _text(objective: dict[str, object]) -> str:
+    """Write an objective as the bench takes it: its name, then its options."""
+    options = [f"{key}={value}" for key, value in objective.items() if key != "name"]
+    return " ".join([str(objective["name"]), *options])

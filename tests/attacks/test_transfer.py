@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import torch
+
+from soar.attacks import FGSM, PGD
+from soar.attacks.transfer import survives, transfer_points
+from soar.threat import Linf
+from tests.attacks.problems import SHAPE, Linear, TinyNet, images
+
+
+def test_points_of_a_linear_source_are_its_worst_corner() -> None:
+    source, threat = Linear(), Linf("0.1")
+    x = images(6)
+    labels = torch.tensor([0, 1, 0, 1, 0, 1])
+    points = transfer_points(source, FGSM(), threat, x, labels, index=torch.arange(6), batch_size=4)
+    away = (source.weight[1 - labels] - source.weight[labels]).detach()
+    torch.testing.assert_close(points, (x + 0.1 * away.sign()).clamp(0, 1))
+
+
+def test_points_use_the_whole_budget_also_where_the_source_is_fooled_early() -> None:
+    source, threat, x = TinyNet(), Linf("0.3"), images(8)
+    labels = (source(x).argmax(dim=1) + 1) % 5
+    points = transfer_points(source, PGD(steps=20), threat, x, labels, index=torch.arange(8))
+    inside = (points > 0) & (points < 1)
+    moved = (points - x).abs()
+    assert threat.contains(points, x).all()
+    assert (moved[inside] > 0.29).to(torch.float64).mean() > 0.5, "wrong from the beginning, yet pushed on"
+
+
+def test_points_do_not_depend_on_the_batch_size() -> None:
+    source, threat, x = TinyNet(), Linf("0.1"), images(9)
+    labels = torch.arange(9) % 5
+    one, nine = (
+        transfer_points(source, PGD(steps=3), threat, x, labels, index=torch.arange(9), batch_size=size)
+        for size in (1, 9)
+    )
+    torch.testing.assert_close(one, nine)
+
+
+def test_survives_compares_predictions_with_labels() -> None:
+    target = Linear(classes=3)
+    x = images(7)
+    right = target(x).argmax(dim=1)
+    labels = torch.where(torch.arange(7) < 3, right, (right + 1) % 3)
+    assert survives(target, x, labels, batch_size=2).tolist() == [True] * 3 + [False] * 4
+    assert x.shape[1:] == SHAPE
