@@ -67,12 +67,40 @@ def test_ridge_and_lasso_minimise_their_losses() -> None:
     )
 
 
+@given(st.integers(0, 200), st.floats(0.01, 0.5))
+def test_robust_descent_goes_down_to_the_truth(seed: int, eps: float) -> None:
+    start, x1 = draw(seed, 8), draw(seed + 1, 20)
+    losses = [
+        theory.robust_loss(theory.descend_robustly(start, x1, eps, steps), x1, eps).item()
+        for steps in range(6)
+    ]
+    assert losses == sorted(losses, reverse=True)
+    torch.testing.assert_close(
+        theory.descend_robustly(start, x1, eps, 100), torch.eye(1, 8, dtype=torch.float64)[0]
+    )
+
+
+def test_robust_descent_needs_no_residual_to_remove_unused_weights() -> None:
+    start = torch.tensor([1.0, 3.0, -2.0], dtype=torch.float64)
+    found = theory.descend_robustly(start, draw(0, 20), 0.1, 100)
+    assert found[0] == 1 and found[1:].abs().max() < 1e-20
+
+
 def test_the_table_tells_the_story() -> None:
     rows = theory.table()
     found = {(row["d"], row["fit"]): row for row in rows}
-    for d in (10, 100, 1000, 3072):
-        descent, robust = found[d, "gradient descent"], found[d, "robust regulariser"]
+    for d in theory.DIMENSIONS:
+        descent, robust = found[d, theory.GRADIENT_DESCENT], found[d, theory.ROBUST]
         assert descent["loss"] < 1e-12 and robust["loss"] == robust["attacked"] == 0
-        assert found[d, "ridge"]["loss"] > 1e-4, "generic regularisers are biased"
-    grown = found[3072, "gradient descent"]["attacked"] / found[100, "gradient descent"]["attacked"]
-    assert 500 < grown < 1500, "the attacked loss grows as the square of the dimension"
+        assert found[d, theory.RIDGE]["loss"] > 1e-4, "generic regularisers are biased"
+        assert found[d, theory.LASSO]["w_1"] < 1
+    large, small = found[3072, theory.GRADIENT_DESCENT], found[100, theory.GRADIENT_DESCENT]
+    assert 500 < large["attacked"] / small["attacked"] < 1500, "it grows as the square of the dimension"
+    assert large["expected"] == pytest.approx(large["eps^2 d^2 sigma^2 / pi"], rel=1e-3)
+
+
+def test_the_second_order_expansion_is_the_robust_loss_and_the_first_order_is_less() -> None:
+    for row in theory.expansions():
+        assert row["second order"] == pytest.approx(row["robust loss"], rel=1e-12)
+        assert row["first order"] < row["robust loss"]
+        assert row["eq. 1 as printed"] < theory.expansions(eps=[1e-9])[0]["robust loss"]

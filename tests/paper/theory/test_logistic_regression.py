@@ -19,8 +19,14 @@ def test_maxima_are_those_found_by_trying(logit: float, label: float, norm: floa
 
 
 def test_confidence_switches_the_penalty_off_but_not_the_adversary() -> None:
-    rows = theory.table()
+    rows = theory.table(3.0)
     penalties = [row["penalty"] for row in rows]
     assert penalties == sorted(penalties, reverse=True) and penalties[-1] < 1e-9
-    reached = [row["worst loss, rho 3"] for row in rows]
+    reached = [row["worst rise"] for row in rows]
     assert reached == sorted(reached) and reached[-1] > 10
+
+
+def test_a_start_brings_the_penalty_back_only_across_the_boundary() -> None:
+    short, long = (theory.table(radius, factors=[2.0, 32.0]) for radius in (3.0, 5.0))
+    assert short[1]["penalty at start"] < 0.01 * short[0]["penalty at start"]
+    assert long[1]["penalty at start"] > long[0]["penalty at start"]

@@ -12,11 +12,16 @@ where it prints E[r], which can be negative and would then reward large weights.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from soar import randomness
 from soar.paper.theory.table import Rows
+
+GRADIENT_DESCENT, RIDGE, LASSO, ROBUST = "gradient descent", "ridge", "lasso", "robust regulariser"
+DIMENSIONS = (10, 100, 1000, 3072)
 
 
 def descend(weights: Tensor, second_moment: float, rate: float, steps: int) -> Tensor:
@@ -34,6 +39,33 @@ def descend(weights: Tensor, second_moment: float, rate: float, steps: int) -> T
     found = weights.clone()
     for _ in range(steps):
         found[0] -= rate * second_moment * (found[0] - 1)
+    return found
+
+
+def descend_robustly(weights: Tensor, first_inputs: Tensor, eps: float, steps: int) -> Tensor:
+    r"""Minimise the exact robust loss by proximal steps, in turn for the unused weights and the first.
+
+    Each step minimises the robust loss plus the squared distance to where it begins, in units in which the
+    curvature of the loss is 1, so none goes up. As long as there is a residual the adversary's second term,
+    \( \epsilon E|r| \, ||w_{2:d}||_1 \), works as a lasso and makes weights exactly 0, without its bias.
+
+    Args:
+        weights: where to begin
+        first_inputs: samples of X_1
+        eps: how far each irrelevant coordinate may move
+        steps: how many times each part is moved
+
+    >>> found = descend_robustly(torch.tensor([0.0, 3.0, -2.0]).double(), torch.ones(1).double(), 0.1, 60)
+    >>> bool((found - torch.tensor([1.0, 0.0, 0.0])).abs().max() < 1e-9)
+    True
+    """
+    found = weights.clone()
+    size, moment = float(first_inputs.abs().mean()), float(first_inputs.square().mean())
+    for _ in range(steps):
+        residual = size * abs(float(found[0]) - 1)
+        found[1:] = _shrink(found[1:], _common_shrinkage(found[1:].abs(), residual / eps))
+        reach = eps * float(found[1:].abs().sum())
+        found[0] = 1 + _shrink(found[0] - 1, size * reach / moment) / 2
     return found
 
 
@@ -115,30 +147,85 @@ def expected_attacked_loss(dimension: int, eps: float, deviation: float) -> floa
 
 
 def table(eps: float = 8 / 255, deviation: float = 1.0, strength: float = 0.1) -> Rows:
-    """Compare what each way of fitting costs without and with an adversary, for growing dimensions."""
-    generator = torch.Generator().manual_seed(0)
-    first_inputs = torch.randn(10_000, generator=generator, dtype=torch.float64)
+    """Compare what each way of fitting costs without and with an adversary, for growing dimensions.
+
+    Args:
+        eps: how far each irrelevant coordinate may move
+        deviation: sigma, the deviation of the initial weights
+        strength: lambda of ridge and lasso
+    """
+    first_inputs = _draw("inputs", 10_000)
     moment = float(first_inputs.square().mean())
     rows: Rows = []
-    for dimension in (10, 100, 1000, 3072):
-        start = deviation * torch.randn(dimension, generator=generator, dtype=torch.float64)
-        zero = torch.zeros(dimension, dtype=torch.float64)
+    for dimension in DIMENSIONS:
+        start = deviation * _draw("weights", dimension)
+        only_first = torch.eye(1, dimension, dtype=torch.float64)[0]
         fits = {
-            "gradient descent": descend(start, moment, 0.5, 200),
-            "ridge": zero.index_fill(0, torch.tensor(0), ridge(moment, strength)),
-            "lasso": zero.index_fill(0, torch.tensor(0), lasso(moment, strength)),
-            "robust regulariser": zero.index_fill(0, torch.tensor(0), 1.0),
+            GRADIENT_DESCENT: descend(start, moment, 0.5, 200),
+            RIDGE: ridge(moment, strength) * only_first,
+            LASSO: lasso(moment, strength) * only_first,
+            ROBUST: descend_robustly(start, first_inputs, eps, 200),
         }
         for name, weights in fits.items():
+            by_descent = name == GRADIENT_DESCENT
             rows.append(
                 {
                     "d": dimension,
                     "fit": name,
+                    "w_1": float(weights[0]),
+                    "||w_2:d||_1": float(weights[1:].abs().sum()),
                     "loss": float(robust_loss(weights, first_inputs, 0.0)),
                     "attacked": float(robust_loss(weights, first_inputs, eps)),
-                    "expected": expected_attacked_loss(dimension, eps, deviation)
-                    if name == "gradient descent"
+                    "expected": expected_attacked_loss(dimension, eps, deviation) if by_descent else None,
+                    "eps^2 d^2 sigma^2 / pi": (eps * dimension * deviation) ** 2 / math.pi
+                    if by_descent
                     else None,
                 }
             )
     return rows
+
+
+def expansions(dimension: int = 100, eps: Sequence[float] = (0.001, 0.01, 8 / 255, 0.1)) -> Rows:
+    """Put the expansions beside the exact robust loss, for weights on the way of gradient descent.
+
+    The first weight is still too small, so with inputs that are mostly positive most residuals are negative,
+    and eq. 1 as printed comes out below even the loss without an adversary.
+
+    Args:
+        dimension: d
+        eps: how far each irrelevant coordinate may move, several times
+    """
+    first_inputs = 1 + _draw("inputs", 10_000)
+    weights = 0.1 * _draw("weights", dimension)
+    weights[0] = 0.5
+    return [
+        {
+            "eps": radius,
+            "robust loss": float(robust_loss(weights, first_inputs, radius)),
+            "first order": float(expansion(weights, first_inputs, radius, order=1)),
+            "second order": float(expansion(weights, first_inputs, radius, order=2)),
+            "eq. 1 as printed": float(printed_robust_loss(weights, first_inputs, radius)),
+        }
+        for radius in eps
+    ]
+
+
+def _draw(purpose: str, count: int) -> Tensor:
+    return randomness.normal(randomness.key(0, 0, f"theory {purpose}"), (count,), torch.float64)[0]
+
+
+def _shrink(values: Tensor, amount: float) -> Tensor:
+    """Move values towards 0 by an amount, and not past it."""
+    return values.sign() * (values.abs() - amount).clamp(min=0)
+
+
+def _common_shrinkage(sizes: Tensor, least: float) -> float:
+    r"""Solve \( \theta = c + \sum_i \max(|w_i| - \theta, 0) \): how much the proximal step takes off all."""
+    low, high = least, least + float(sizes.sum())
+    for _ in range(100):
+        middle = (low + high) / 2
+        if least + float((sizes - middle).clamp(min=0).sum()) > middle:
+            low = middle
+        else:
+            high = middle
+    return high

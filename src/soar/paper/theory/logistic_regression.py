@@ -7,16 +7,24 @@ confident, so a penalty on them can be met by larger logits as well as by a flat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from soar.paper.theory.table import Rows
 
+_DISTANCE = 2.0
+
 
 def loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Give -log of the probability of the label, 0 or 1."""
-    return F.softplus(logits) - labels * logits
+    """Give -log of the probability of the label, 0 or 1, also where that is next to nothing.
+
+    >>> loss(torch.tensor([0.0, 40.0]), torch.tensor([0.0, 1.0]))
+    tensor([6.9315e-01, 4.2484e-18])
+    """
+    return F.softplus((1 - 2 * labels) * logits)
 
 
 def second_order_maximum(
@@ -49,25 +57,34 @@ def exact_maximum(logits: Tensor, labels: Tensor, weight_norm: Tensor | float, r
     return loss(logits - (2 * labels - 1) * radius * weight_norm, labels)
 
 
-def table(radius: float = 1.0) -> Rows:
+def table(radius: float, factors: Sequence[float] = (1.0, 2.0, 4.0, 8.0, 16.0)) -> Rows:
     """Show how confidence switches the regulariser off while the adversary stays.
 
-    A model with its logits multiplied by k is the same classifier with the same boundary; its penalty falls
-    towards 0 for a right answer, and the loss that an adversary reaches does not.
+    A model with its logits multiplied by k is the same classifier with the same boundary, here at a distance
+    of 2 from a point that it gets right. The penalty is the rise of the second-order maximum above the loss.
+    Beside it is the paper's remedy: first walk half of rho towards the boundary, then expand with the other
+    half. It brings the penalty back for good only where that walk crosses the boundary.
+
+    Args:
+        radius: rho
+        factors: values of k
     """
     rows: Rows = []
-    for factor in (1.0, 2.0, 4.0, 8.0, 16.0):
-        logit, label = torch.tensor([[2.0 * factor], [1.0]], dtype=torch.float64)
-        norm = factor
+    label = torch.tensor(1.0, dtype=torch.float64)
+    for factor in factors:
+        logit = torch.tensor(_DISTANCE * factor, dtype=torch.float64)
+        started = torch.tensor((_DISTANCE - radius / 2) * factor, dtype=torch.float64)
         here = loss(logit, label)
         rows.append(
             {
                 "logits x": factor,
                 "confidence": float(logit.sigmoid()),
                 "loss": float(here),
-                "penalty": float(second_order_maximum(logit, label, norm, radius) - here),
-                "worst loss, rho 1": float(exact_maximum(logit, label, norm, radius)),
-                "worst loss, rho 3": float(exact_maximum(logit, label, norm, 3 * radius)),
+                "penalty": float(second_order_maximum(logit, label, factor, radius) - here),
+                "penalty at start": float(
+                    second_order_maximum(started, label, factor, radius / 2) - loss(started, label)
+                ),
+                "worst rise": float(exact_maximum(logit, label, factor, radius) - here),
             }
         )
     return rows

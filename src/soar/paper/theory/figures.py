@@ -1,0 +1,80 @@
+"""Figures: one look for all, and files in the format that their name asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from soar.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = (".svg", ".png", ".pdf")
+
+# Distinguishable for colour-blind readers (Okabe and Ito, 2008).
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6E6E6E"
+
+_STYLE: Any = {
+    "font.size": 10,
+    "axes.titlesize": 12,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.titlepad": 12,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": "#333333",
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": "#333333",
+    "ytick.labelcolor": "#333333",
+    "grid.color": "#E4E4E4",
+    "axes.axisbelow": True,
+    "lines.linewidth": 2,
+    "svg.hashsalt": "soar",
+}
+
+
+def check(path: Path) -> None:
+    """Refuse a figure that could not be written, before anything is computed for it.
+
+    Args:
+        path: the file of --figure
+
+    Raises:
+        UserError: if the format is unknown, the folder is not there or matplotlib is not installed
+    """
+    if path.suffix not in FORMATS:
+        raise UserError(f"--figure: got '{path}', expected a name that ends in {', '.join(FORMATS)}")
+    if not path.parent.is_dir():
+        raise UserError(f"--figure: got '{path}', but there is no folder '{path.parent}'")
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        raise UserError(
+            '--figure needs matplotlib, which is not there: pip install "soar[figures]"'
+        ) from None
+
+
+@contextmanager
+def drawing(path: Path, width: float = 7.0, height: float = 4.2) -> Iterator[Figure]:
+    """Give an empty figure in the common look and save it at the end.
+
+    The same numbers give the same file: no dates, no random names.
+
+    Args:
+        path: where to save; the ending says how
+        width: in inches
+        height: in inches
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure
+        undated = {"CreationDate": None} if path.suffix == ".pdf" else {"Date": None}
+        figure.savefig(path, dpi=160, metadata=None if path.suffix == ".png" else undated)
