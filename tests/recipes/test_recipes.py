@@ -48,6 +48,29 @@ def test_the_papers_numbers_for_adversarial_training() -> None:
     assert (recipe.data.crop, recipe.data.flip) == (4, True)
 
 
+@pytest.mark.parametrize("name, epochs", [("cifar10-soar", 200), ("cifar10-foar", 200), ("svhn-soar", 130)])
+def test_the_papers_numbers_for_regularised_training(name: str, epochs: int) -> None:
+    recipe = recipes.load(name)
+    training = recipe.training
+    assert (training.epochs, training.batch_size, training.lr) == (epochs, 128, 0.004)
+    assert (training.momentum, training.weight_decay) == (0.9, 2e-4)
+    assert (training.schedule, training.milestones, training.decay) == ("step", (100,), 0.1)
+    assert recipe.objective == {"name": "foar" if "foar" in name else "soar-paper"}
+    assert recipe.model == {"name": "resnet10"} and recipe.threat.eps == "8/255"
+
+
+@pytest.mark.parametrize("objective", ["soar", "foar"])
+def test_small_recipes_differ_from_adversarial_training_in_the_objective_alone(objective: str) -> None:
+    ours = recipes.load(f"cifar10-{objective}-small").as_table()
+    adversarial = recipes.load("cifar10-adversarial-small").as_table()
+    assert ours.pop("objective") == {"name": objective}
+    assert {**adversarial, "objective": None, "description": None} == {
+        **ours,
+        "objective": None,
+        "description": None,
+    }
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
