@@ -220,12 +220,11 @@ def _shrink(values: Tensor, amount: float) -> Tensor:
 
 
 def _common_shrinkage(sizes: Tensor, least: float) -> float:
-    r"""Solve \( \theta = c + \sum_i \max(|w_i| - \theta, 0) \): how much the proximal step takes off all."""
-    low, high = least, least + float(sizes.sum())
-    for _ in range(100):
-        middle = (low + high) / 2
-        if least + float((sizes - middle).clamp(min=0).sum()) > middle:
-            low = middle
-        else:
-            high = middle
-    return high
+    r"""Solve \( \theta = c + \sum_i \max(|w_i| - \theta, 0) \): how much the proximal step takes off all.
+
+    If only the k largest stay above theta it is \( (c + \sum_{i \le k} |w_i|) / (k + 1) \), and the right k
+    is the one for which that is largest.
+    """
+    largest = sizes.sort(descending=True).values
+    sums = least + torch.cat([torch.zeros(1, dtype=sizes.dtype), largest.cumsum(dim=0)])
+    return float((sums / torch.arange(1, len(sums) + 1)).max())

@@ -1,0 +1,72 @@
+"""What a figure shows is read back from its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from soar.paper.theory import drawings, linear_regression, logistic_regression, proposition_1, tightness
+from soar.paper.theory.table import Section
+
+
+def x_of(line: Line2D) -> list[float]:
+    return [float(x) for x in numpy.asarray(line.get_xdata())]
+
+
+def y_of(line: Line2D) -> list[float]:
+    return [float(y) for y in numpy.asarray(line.get_ydata())]
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Figure:
+    """Hand out a figure instead of a file."""
+    figure = Figure()
+
+    @contextmanager
+    def drawing(*_: object, **__: object) -> Iterator[Figure]:
+        yield figure
+
+    monkeypatch.setattr(drawings, "drawing", drawing)
+    return figure
+
+
+def test_linear_regression_shows_the_attacked_losses(drawn: Figure) -> None:
+    rows = linear_regression.table()
+    drawings.draw_linear_regression(rows, Path())
+    (axes,) = drawn.axes
+    dots = axes.lines[1]
+    assert x_of(dots) == list(linear_regression.DIMENSIONS)
+    assert y_of(dots) == [row["attacked"] for row in rows if row["fit"] == "gradient descent"]
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+
+
+def test_logistic_regression_shows_both_radii(drawn: Figure) -> None:
+    sections = [Section("", logistic_regression.table(radius)) for radius in (3.0, 5.0)]
+    drawings.draw_logistic_regression(sections, Path())
+    for axes, section in zip(drawn.axes, sections, strict=True):
+        assert y_of(axes.lines[2]) == [row["penalty"] for row in section.rows]
+
+
+def test_proposition_1_shows_the_gap(drawn: Figure) -> None:
+    rows = proposition_1.curve(points=5)
+    drawings.draw_proposition_1(rows, Path())
+    maximum, printed = (y_of(line) for line in drawn.axes[0].lines)
+    assert printed == pytest.approx([0.7978845608 * value for value in maximum])
+
+
+def test_tightness_shows_every_image_and_the_median_of_what_there_is(drawn: Figure) -> None:
+    gains = {tightness.LOSS: torch.tensor([1.0, 2.0, 4.0]), tightness.SPECTRAL: torch.tensor([0.0, 8.0, 9.0])}
+    drawings.draw_tightness(gains, "subtitle", Path())
+    (axes,) = drawn.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [tightness.SPECTRAL, tightness.LOSS]
+    spectral, its_median, loss, _ = axes.lines
+    assert x_of(loss) == [1, 2, 4]
+    assert x_of(its_median) == [8, 8]
+    assert min(x_of(spectral)) > 0, "a logarithmic axis has no place for 0"

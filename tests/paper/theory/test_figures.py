@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from soar.errors import UserError
+from soar.paper.theory import figures
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a"])
+def test_other_formats_are_refused(name: str) -> None:
+    with pytest.raises(
+        UserError, match=r"--figure: got 'a.*expected a name that ends in \.svg, \.png, \.pdf"
+    ):
+        figures.check(Path(name))
+
+
+def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"--figure: got .*but there is no folder '.*nowhere'"):
+        figures.check(tmp_path / "nowhere" / "a.svg")
+
+
+def test_missing_matplotlib_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(UserError, match=r'matplotlib, which is not there: pip install "soar\[figures\]"'):
+        figures.check(tmp_path / "a.svg")
+
+
+@pytest.mark.parametrize("suffix, begin", [(".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")])
+def test_the_name_says_the_format_and_the_same_figure_gives_the_same_file(
+    suffix: str, begin: bytes, tmp_path: Path
+) -> None:
+    files = [tmp_path / f"{name}{suffix}" for name in "ab"]
+    for file in files:
+        with figures.drawing(file) as figure:
+            figure.add_subplot().plot([1, 2], [1, 2], "o-")
+    first, second = (file.read_bytes() for file in files)
+    assert first == second and first.startswith(begin)
