@@ -8,9 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from soar import curvature, randomness
+from soar import curvature, models, randomness
 from soar.convolution import FastDoubleBackward
 from soar.losses import cross_entropy
+from soar.objectives import OBJECTIVES
+from soar.threat import Linf
 
 CASES: dict[str, dict[str, Any]] = {
     "3x3": {"kernel_size": 3, "padding": 1},
@@ -145,3 +147,84 @@ def test_frozen_weights_cost_nothing_and_get_nothing() -> None:
         (slope,) = torch.autograd.grad(call(x).square().sum(), x)
     (expected,) = torch.autograd.grad(call(x).square().sum(), x)
     torch.testing.assert_close(slope, expected)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel_size": 3, "padding": 1},
+        {"kernel_size": 3, "stride": 2, "padding": 1},
+        {"kernel_size": 1, "stride": 2},
+        {"kernel_size": (1, 3), "stride": (2, 1), "padding": (0, 1)},
+        {"kernel_size": 3, "dilation": 2, "padding": 2},
+        {"kernel_size": 3, "groups": 2},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("size", [4, 7])
+def test_weight_gradients_of_small_and_large_maps_are_those_of_pytorch(
+    options: dict[str, Any], size: int
+) -> None:
+    # Eight channels and more: PyTorch's own kernel for narrow strided 1x1 convolutions is not safe.
+    layer = nn.Conv2d(8, 16, **options).double().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    keys = randomness.key(0, torch.arange(3), "small maps")
+    x = randomness.normal(keys, (8, size, size), torch.float64).to(memory_format=torch.channels_last)
+    expected = torch.autograd.grad(layer(x).square().sum(), list(layer.parameters()))
+    with FastDoubleBackward():
+        y = layer(x)
+    for one, other in zip(
+        expected, torch.autograd.grad(y.square().sum(), list(layer.parameters())), strict=True
+    ):
+        torch.testing.assert_close(one, other)
+        assert one.stride() == other.stride()
+
+
+def test_images_that_ask_no_longer_get_no_gradient() -> None:
+    model, x = network(CASES["3x3"]), images()
+    asked, silent = x.clone().requires_grad_(), x.clone().requires_grad_()
+    found = []
+    for points in (asked, silent):
+        model.zero_grad()
+        with FastDoubleBackward():
+            (g,) = torch.autograd.grad(model(points).square().sum(), points, create_graph=True)
+        points.requires_grad_(points is asked)
+        g.square().sum().backward()
+        found.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+    assert asked.grad is not None and silent.grad is None
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "resnet10": ("resnet10", {"width": 8}),
+    "wide_resnet": ("wide_resnet", {"depth": 10, "widen": 1}),
+    "resnet18 with batch norm": ("resnet18", {"width": 8, "norm": "batch"}),
+    "cnn6": ("cnn6", {"width": 8, "hidden": 32}),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.* on a model with BatchNorm")
+@pytest.mark.parametrize("objective", ["soar", "foar"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_whole_objectives_on_real_networks_have_the_gradients_of_plain_autograd(
+    name: str, objective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, options = NETWORKS[name]
+    shape = (3, 16, 16)
+    keys = randomness.key(0, torch.arange(8), "real networks")
+    x = randomness.uniform(keys, shape).to(memory_format=torch.channels_last)
+    y = randomness.integers(keys, 10)
+    # A scale of 1 makes curvature a large part of the loss.
+    chosen = {"scale": 1.0} if objective == "soar" else {}
+
+    def slopes() -> list[Tensor]:
+        # A fresh model each time: the start is found with running statistics, which the loss changes.
+        model = models.build(kind, seed=0, image_shape=shape, options=options)
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        loss = OBJECTIVES.build(objective, chosen, model, Linf("8/255"), seed=0)(x, y, step=0).loss
+        return list(torch.autograd.grad(loss, list(model.parameters())))
+
+    fast = slopes()
+    monkeypatch.setattr(f"soar.objectives.{objective}.FastDoubleBackward", nullcontext)
+    for one, other in zip(slopes(), fast, strict=True):
+        assert (one - other).norm() <= 1e-4 * one.norm() + 1e-7

@@ -251,3 +251,35 @@ def test_a_flat_model_has_the_norm_of_the_corner_alone_and_a_finite_slope() -> N
 def test_a_linear_loss_has_no_curvature() -> None:
     x = images(2)
     assert not curvature.exact_product(lambda v: v.flatten(1).sum(dim=1), x, x).any()
+
+
+def test_the_augmented_gauss_newton_product_in_one_go_is_the_one_from_parts() -> None:
+    model, x, y = TinyNet(), images(4), torch.tensor([0, 1, 2, 0])
+    z = Direction(normal(1, 4, *SHAPE), normal(2, 4))
+    _, g = curvature.input_gradient(loss_of(model, y), x, differentiable=True)
+    along = curvature.gauss_newton_product(model, x, z.pixels, differentiable=True)
+    parts = curvature.augmented_product(along, g, z, corner=0.5, scale=0.1)
+    logits, whole = curvature.gauss_newton_augmented(model, x, y, z, corner=0.5, scale=0.1)
+    torch.testing.assert_close(logits, model(x))
+    torch.testing.assert_close(whole, parts)
+    weights = list(model.parameters())
+    slopes = [
+        torch.autograd.grad(curvature.augmented_norm(product).sum(), weights, materialize_grads=True)
+        for product in (whole, parts)
+    ]
+    torch.testing.assert_close(slopes[0], slopes[1])
+
+
+def test_derivatives_along_a_direction_are_those_of_the_dense_jacobian() -> None:
+    model, x, z = TinyNet(), images(3), normal(5, 3, *SHAPE)
+    values, along = curvature.logits_along(model, x, z)
+    torch.testing.assert_close(values, model(x))
+    for i in range(3):
+        jacobian = torch.autograd.functional.jacobian(model, x[i : i + 1])
+        assert isinstance(jacobian, Tensor)
+        torch.testing.assert_close(along[i], jacobian.flatten(2)[0].reshape(-1, D) @ z[i].flatten())
+
+
+def test_logits_that_ignore_the_image_have_no_derivative() -> None:
+    values, along = curvature.logits_along(lambda x: torch.ones(len(x), 3), images(2), images(2))
+    assert torch.equal(along, torch.zeros_like(values))

@@ -8,16 +8,26 @@ are therefore an ordinary convolution and an ordinary weight gradient, for which
     slope by g_y  C(t, w), where t is the tangent that comes in
     slope by w    the weight gradient for the input t and the output gradient g_y
 
-PyTorch's own formula gets the second one from a convolution of unusual shape, which is slow on CPUs.
+PyTorch's own formula gets the second one from a convolution of unusual shape, which is slow on CPUs. So is
+its weight gradient for maps of few positions, where one product of matrices does the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+
+from soar.batch_norm import normalize
+from soar.poison import poison
+from soar.rectifier import rectify
+
+# Up to so many positions of the output, unfolding the input costs less than the usual kernel wastes.
+_SMALL_MAP = 16
 
 
 class Geometry(NamedTuple):
@@ -30,11 +40,12 @@ class Geometry(NamedTuple):
 
 
 class FastDoubleBackward(TorchFunctionMode):
-    """Within this context, two-dimensional convolutions of any model differentiate twice at full speed.
+    """Within this context, convolutions, ReLUs and batch norms of any model differentiate twice fast.
 
-    The model is not changed. What is not an ordinary convolution of a batch of images is left to PyTorch.
+    The model is not changed. What is not an ordinary layer on a batch of images is left to PyTorch.
     Inside, gradients with `create_graph=True` may be taken with respect to *images* only; one with respect to
-    weights would come out as NaN. The final `backward()` gives weights their gradients as usual.
+    weights would come out as NaN. The final `backward()` gives weights their gradients as usual. Images that
+    have ceased to ask for a gradient by then, with `requires_grad_(False)`, do not cost one.
 
     >>> layer = torch.nn.Conv2d(1, 1, 1, bias=False)
     >>> _ = torch.nn.init.constant_(layer.weight, 3.0)
@@ -49,16 +60,17 @@ class FastDoubleBackward(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Replace convolutions and pass everything else on."""
+        """Replace the layers that have a faster form and pass everything else on."""
         named = kwargs or {}
-        if func is torch.conv2d:
-            replaced = _replacement(*args, **named)
+        if func in _FASTER:
+            with torch._C.DisableTorchFunction():
+                replaced = _FASTER[func](*args, **named)
             if replaced is not None:
                 return replaced
         return func(*args, **named)
 
 
-def _replacement(
+def _convolve(
     x: Any,
     weight: Any,
     bias: Any = None,
@@ -73,9 +85,17 @@ def _replacement(
     if not is_ordinary or isinstance(padding, str) or torch.is_autocast_enabled(x.device.type):
         return None
     geometry = Geometry(_pair(stride), _pair(padding), _pair(dilation), groups)
-    with torch._C.DisableTorchFunction():
-        result: Tensor = _Convolution.apply(x, weight, bias, geometry)  # type: ignore[no-untyped-call]
+    result: Tensor = _Convolution.apply(x, weight, bias, geometry)  # type: ignore[no-untyped-call]
     return result
+
+
+_FASTER: dict[Any, Callable[..., Tensor | None]] = {
+    torch.conv2d: _convolve,
+    F.relu: rectify,
+    torch.relu: rectify,
+    Tensor.relu: rectify,
+    F.batch_norm: normalize,
+}
 
 
 class _Convolution(torch.autograd.Function):
@@ -84,9 +104,16 @@ class _Convolution(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
         ctx.save_for_backward(x, weight)
+        ctx.save_for_forward(weight)
         ctx.geometry = geometry
         ctx.bias_sizes = None if bias is None else list(bias.shape)
         return torch.conv2d(x, weight, bias, *geometry)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor) -> Tensor:
+        (weight,) = ctx.saved_tensors
+        along: Tensor = _Convolution.apply(tangents[0], weight, None, ctx.geometry)  # type: ignore[no-untyped-call]
+        return along
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -94,11 +121,12 @@ class _Convolution(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         wanted = ctx.needs_input_grad[:3]
         if not torch.is_grad_enabled():
+            wanted = (wanted[0] and x.requires_grad, *wanted[1:])
             return (*_all_gradients(gradient, x, weight, ctx.bias_sizes, ctx.geometry, wanted), None)
         inner: Tensor | None = None
         if wanted[0]:
             inner = _InputGradient.apply(gradient, weight, x.shape, ctx.geometry)  # type: ignore[no-untyped-call]
-        return inner, _poison(weight), _poison(gradient[0, :, 0, 0]) if wanted[2] else None, None
+        return inner, poison(weight), poison(gradient[0, :, 0, 0]) if wanted[2] else None, None
 
 
 class _InputGradient(torch.autograd.Function):
@@ -123,7 +151,7 @@ class _InputGradient(torch.autograd.Function):
         if torch.is_grad_enabled():
             if by_gradient:
                 forward = _Convolution.apply(tangent, weight, None, ctx.geometry)  # type: ignore[no-untyped-call]
-            return forward, _poison(weight), None, None
+            return forward, poison(weight), None, None
         if by_gradient:
             forward = torch.conv2d(tangent, weight, None, *ctx.geometry)
         only_weight = (False, by_weight, False)
@@ -139,21 +167,39 @@ def _all_gradients(
     geometry: Geometry,
     wanted: tuple[bool, bool, bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Call PyTorch's backward of a convolution for the gradients that are wanted."""
+    """Compute the gradients that are wanted, each by the kernel that is fast for it."""
     stride, padding, dilation, groups = geometry
-    by_x, by_weight, by_bias = torch.ops.aten.convolution_backward(
-        gradient, x, weight, bias_sizes, stride, padding, dilation, False, [0, 0], groups, list(wanted)
-    )
-    return (
-        by_x if wanted[0] else None,
-        by_weight if wanted[1] else None,
-        by_bias if wanted[2] else None,
-    )
+    by_matrix = wanted[1] and _is_small_map(gradient, x, geometry)
+    asked = [wanted[0], wanted[1] and not by_matrix, wanted[2]]
+    found: list[Tensor | None] = [None, None, None]
+    if any(asked):
+        found = torch.ops.aten.convolution_backward(
+            gradient, x, weight, bias_sizes, stride, padding, dilation, False, [0, 0], groups, asked
+        )
+    by_x, by_weight, by_bias = (one if is_asked else None for one, is_asked in zip(found, asked, strict=True))
+    return by_x, _matrix_weight_gradient(gradient, x, weight, geometry) if by_matrix else by_weight, by_bias
 
 
-def _poison(like: Tensor) -> Tensor:
-    """Stand for a gradient that nobody should ask for; it costs nothing unless somebody does."""
-    return torch.full((), torch.nan, dtype=like.dtype, device=like.device).expand_as(like)
+def _is_small_map(gradient: Tensor, x: Tensor, geometry: Geometry) -> bool:
+    is_plain = geometry.groups == 1 and geometry.dilation == [1, 1]
+    is_usual = x.device.type == "cpu" and x.is_contiguous(memory_format=torch.channels_last)
+    return is_plain and is_usual and gradient[0, 0].numel() <= _SMALL_MAP
+
+
+def _matrix_weight_gradient(gradient: Tensor, x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
+    """Give the weight gradient as (outputs x positions) times (positions x patches)."""
+    (down, right), (top, left) = geometry.stride, geometry.padding
+    outputs, channels, height, width = weight.shape
+    images, _, rows, columns = gradient.shape
+    padded = F.pad(x.permute(0, 2, 3, 1), (0, 0, left, left, top, top)).contiguous()
+    image, row, column, _ = padded.stride()
+    # A row of a patch lies in one piece: its pixels one after the other, each with all its channels.
+    patches = padded.as_strided(
+        (images, rows, columns, height, width * channels), (image, down * row, right * column, row, 1)
+    )
+    by_position = gradient.permute(0, 2, 3, 1).reshape(-1, outputs)
+    product = by_position.t() @ patches.reshape(len(by_position), -1)
+    return product.view(outputs, height, width, channels).permute(0, 3, 1, 2)
 
 
 def _pair(number: int | tuple[int, ...] | list[int]) -> list[int]:

@@ -15,11 +15,13 @@ that each example gets its own whatever the batch.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from soar import randomness
 from soar.shapes import per_example
@@ -67,6 +69,9 @@ def input_gradient(loss: LossAt, x: Tensor, *, differentiable: bool = False) -> 
     with torch.enable_grad():
         values = loss(points)
         (gradient,) = torch.autograd.grad(values.sum(), points, create_graph=differentiable)
+    if points is not x:
+        # Nobody else knows these points; a later backward pass can spare their gradient.
+        points.requires_grad_(False)
     return (values, gradient) if differentiable else (values.detach(), gradient)
 
 
@@ -127,8 +132,8 @@ def gauss_newton_product(
     r"""Give \( J^T (diag(p) - p p^T) J z \) for the cross-entropy of a softmax, J the Jacobian of the logits.
 
     That is \( H_s z \) without the curvature of the logits themselves: exact almost everywhere for networks
-    that are linear between kinks. It needs no step, one derivative along z and one backwards, and does not
-    depend on the label.
+    that are linear between kinks. It needs no step, one forward pass of dual numbers and one pass backwards,
+    and does not depend on the label.
 
     Args:
         logits: from images to logits
@@ -142,13 +147,65 @@ def gauss_newton_product(
     """
     points = x if x.requires_grad else x.detach().requires_grad_()
     with torch.enable_grad():
-        outputs = logits(points)
-        p = outputs.softmax(dim=1)
-        t = _along(outputs, points, direction)
-        q = p * t - p * (p * t).sum(dim=1, keepdim=True)
+        outputs, t = logits_along(logits, points, direction)
+        q = _softmax_curvature(outputs.softmax(dim=1), t)
         q = q if differentiable else q.detach()
         (product,) = torch.autograd.grad(outputs, points, q, create_graph=differentiable)
+    if points is not x:
+        points.requires_grad_(False)
     return product
+
+
+def gauss_newton_augmented(
+    logits: LogitsAt, x: Tensor, y: Tensor, direction: Direction, *, corner: float = 1.0, scale: float = 1.0
+) -> tuple[Tensor, Direction]:
+    r"""Give the logits and H z for cross-entropy, with Gauss-Newton's \( H_s \), in one pass each way.
+
+    The gradient is \( g = J^T (p - e_y) \), so that all of H z comes from t = J z and one backward pass:
+
+    \( [J^T ((diag(p) - p p^T) t + z_1 (p - e_y)); \; (p - e_y)^T t + c z_1] \)
+
+    The product can be differentiated by the weights.
+
+    Args:
+        logits: from images to logits
+        x: where
+        y: true classes
+        direction: z
+        corner: c, as in `augmented_product`
+        scale: a factor on the loss, as in `augmented_product`
+    """
+    points = x.detach().requires_grad_()
+    with torch.enable_grad():
+        outputs, t = logits_along(logits, points, direction.pixels)
+        p = outputs.softmax(dim=1)
+        residual = p - torch.nn.functional.one_hot(y, p.shape[1])
+        pulled = scale * (_softmax_curvature(p, t) + direction.last[:, None] * residual)
+        (top,) = torch.autograd.grad(outputs, points, pulled, create_graph=True)
+        last = scale * (residual * t).sum(dim=1) + corner * direction.last
+    points.requires_grad_(False)
+    return outputs, Direction(top, last)
+
+
+def logits_along(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+    """Give the logits and their derivative J z along a direction, in one forward pass of dual numbers.
+
+    Args:
+        logits: from images to logits, of operations that know forward-mode differentiation
+        x: where
+        direction: z, one an example
+
+    >>> values, along = logits_along(lambda x: x.square(), torch.tensor([[3.0]]), torch.tensor([[1.0]]))
+    >>> values, along
+    (tensor([[9.]]), tensor([[6.]]))
+    """
+    # Primal and tangent must lie alike in memory, or every layer converts one of them.
+    tangent = torch.empty_like(x).copy_(direction)
+    with forward_ad.dual_level():
+        primal, along = forward_ad.unpack_dual(logits(_dual(x, tangent)))
+        # Aliases outlive the level; the dual number itself loses its tangent with it.
+        found = primal.view_as(primal)
+        return found, torch.zeros_like(found) if along is None else along.view_as(along)
 
 
 def augmented_product(
@@ -230,12 +287,14 @@ def mean_square_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
     return loss + (radius**2 + 1) / 2 * norms.square().mean(dim=1).sqrt() - 0.5
 
 
-def _along(outputs: Tensor, points: Tensor, direction: Tensor) -> Tensor:
-    """Give the derivative of outputs along a direction, as the derivative of a backward pass.
+def _dual(x: Tensor, tangent: Tensor) -> Tensor:
+    with warnings.catch_warnings():
+        # PyTorch compiles a few formulas at the first call, in a way that it calls deprecated itself.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        dual: Tensor = forward_ad.make_dual(x, tangent)
+    return dual
 
-    u -> J^T u is linear, so its own derivative along z is J z. This needs only what every module offers.
-    """
-    u = torch.zeros_like(outputs, requires_grad=True)
-    (pulled,) = torch.autograd.grad(outputs, points, u, create_graph=True)
-    (tangent,) = torch.autograd.grad(pulled, u, direction, create_graph=True)
-    return tangent
+
+def _softmax_curvature(p: Tensor, t: Tensor) -> Tensor:
+    """Give (diag(p) - p p^T) t, the Hessian of cross-entropy by the logits times t."""
+    return p * t - p * (p * t).sum(dim=1, keepdim=True)
