@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from pathlib import Path
+import warnings
 
 import pytest
 
-from soar.bench.step import Setting, measure
-from soar.cli.main import main
+from soar.bench.networks import Network
+from soar.bench.step import build, measure
 
-TINY = Setting(model="cnn6", options=(("width", 4), ("hidden", 8)), batch_size=4, repeats=1)
+TINY = Network(name="tiny", model="cnn6", options=(("width", 4), ("hidden", 8)), batch_size=4)
 
 
 @pytest.mark.parametrize(
@@ -23,41 +23,21 @@ TINY = Setting(model="cnn6", options=(("width", 4), ("hidden", 8)), batch_size=4
     ],
 )
 def test_passes_are_the_arithmetic_of_the_methods(objective: str, passes: tuple[int, int]) -> None:
-    (cost,) = measure([objective], TINY, memory=False)
+    (cost,) = measure([objective], TINY, repeats=1, memory=False)
     assert (cost.forwards, cost.backwards) == passes
     assert cost.seconds > 0 and cost.mebibytes is None
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak of a while")
-def test_memory_grows_with_the_batch() -> None:
-    small, large = (
-        measure(["standard"], Setting(model="cnn6", batch_size=size, repeats=1))[0].mebibytes
-        for size in (8, 512)
-    )
-    assert small is not None and large is not None
-    assert large > 20 + small
+def test_every_step_is_told_and_all_but_the_first_count() -> None:
+    told: list[str] = []
+    costs = measure(["standard", "foar"], TINY, repeats=3, memory=False, done=told.append)
+    assert told == 4 * ["standard", "foar"]
+    assert [len(cost.times) for cost in costs] == [3, 3]
 
 
-def test_the_command_prints_ratios(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["bench", "step", "--model", "cnn6", "--options", "width=4", "hidden=8", "--batch-size", "2"]
-    assert main([*words, "--repeats", "1", "--no-memory", "--objectives", "soar", "soar product=exact"]) == 0
-    shown = capsys.readouterr().out
-    lines = [line.split() for line in shown.splitlines()]
-    assert next(line for line in lines if line[:1] == ["standard"])[2] == "1.00"
-    assert any(line[:2] == ["adversarial", "steps=10"] and line[4] == "1.00" for line in lines)
-    assert "soar product=exact" in shown
-
-
-@pytest.mark.parametrize(
-    "words, message",
-    [
-        (["--repeats", "0"], "--repeats: got 0, expected at least 1"),
-        (["--options", "width"], "--options: got 'width', expected NAME=VALUE"),
-        (["--objectives", "soar product"], "--objectives: got 'product', expected NAME=VALUE"),
-        (["--objectives", "saor"], "did you mean 'soar'"),
-        (["--model", "resnet100"], "did you mean 'resnet10'"),
-    ],
-)
-def test_mistakes_are_told(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "step", *words]) == 2
-    assert message in capsys.readouterr().err
+def test_networks_with_batch_norm_are_measured_in_silence() -> None:
+    network = Network(name="bn", model="cnn6", options=(*TINY.options, ("norm", "batch")), batch_size=2)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        build("soar", network)
+    assert not heard

@@ -2,52 +2,67 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import statistics
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from soar import models, randomness
+from soar.bench.memory import growth_in_new_process
+from soar.bench.networks import Network
 from soar.objectives import OBJECTIVES, Objective
 from soar.threat import Linf
 from soar.training.layout import memory_layout
 
+Subject = tuple[Objective, Tensor, Tensor]
+"""An objective and the batch it is measured with."""
 
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """The network and the batch that all objectives are measured on."""
 
-    model: str = "resnet10"
-    options: tuple[tuple[str, Any], ...] = ()
-    image_shape: tuple[int, int, int] = (3, 32, 32)
-    batch_size: int = 32
-    repeats: int = 5
-    threads: int = 1
+@dataclass(frozen=True)
+class Cost:
+    """What one training step of one objective takes.
 
-    def build(self, objective: str) -> tuple[Objective, Tensor, Tensor]:
-        """Make an objective around a fresh network, and a batch.
+    Args:
+        objective: its name and options
+        times: CPU seconds of every repeat
+        forwards: batches through the network
+        backwards: gradients that came back through the logits; the last pass of a gradient penalty comes
+            back through every point that the penalty looked at
+        mebibytes: how much the process grew in one step; None where it could not be measured
+    """
 
-        Args:
-            objective: a registered name, with options as in "adversarial steps=10"
+    objective: str
+    times: tuple[float, ...]
+    forwards: int
+    backwards: int
+    mebibytes: float | None
+
+    @property
+    def seconds(self) -> float:
+        """The median of the times."""
+        return statistics.median(self.times)
+
+    def time_ratio(self, other: Cost) -> float:
+        """Compare with another objective round by round, and give the median of the ratios.
+
+        Steps of one round follow upon each other, so a busy machine slows both.
+
+        >>> quiet_then_busy = Cost("a", (1.0, 3.0, 1.0), 1, 1, None)
+        >>> quiet_then_busy.time_ratio(Cost("b", (2.0, 6.0, 2.0), 1, 1, None))
+        0.5
         """
-        torch.set_num_threads(self.threads)
-        model = Counted(
-            models.build(self.model, seed=0, image_shape=self.image_shape, options=dict(self.options))
-        )
-        keys = randomness.key(0, torch.arange(self.batch_size), "bench")
-        x, y = randomness.uniform(keys, self.image_shape), randomness.integers(keys, 10)
-        layout = memory_layout(model, torch.device("cpu"), channels_last=True)
-        model.to(memory_format=layout)  # type: ignore[call-overload]
-        name, *settings = objective.split()
-        chosen = dict(setting.split("=") for setting in settings)
-        made = OBJECTIVES.build(name, chosen, model, Linf("8/255"), seed=0)
-        return made, x.to(memory_format=layout), y
+        return statistics.median(mine / its for mine, its in zip(self.times, other.times, strict=True))
+
+    def memory_ratio(self, other: Cost) -> float | None:
+        """Compare the memory with that of another objective, where both were measured."""
+        if self.mebibytes is None or not other.mebibytes:
+            return None
+        return self.mebibytes / other.mebibytes
 
 
 class Counted(nn.Module):
@@ -70,52 +85,79 @@ class Counted(nn.Module):
         self.backwards += 1
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What one training step of one objective takes.
+def build(objective: str, network: Network) -> Subject:
+    """Make an objective around a fresh network, and a batch.
 
     Args:
-        objective: its name and options
-        seconds: CPU time, the median over the repeats
-        forwards: batches through the network
-        backwards: gradients that came back through the logits; the last pass of a gradient penalty comes
-            back through every point that the penalty looked at
-        mebibytes: how much the process grew in one step; None where it could not be measured
+        objective: a registered name, with options as in "adversarial steps=10"
+        network: what it is measured on
     """
+    shape, options = network.image_shape, dict(network.options)
+    model = Counted(models.build(network.model, seed=0, image_shape=shape, options=options))
+    keys = randomness.key(0, torch.arange(network.batch_size), "bench")
+    x, y = randomness.uniform(keys, shape), randomness.integers(keys, 10)
+    layout = memory_layout(model, torch.device("cpu"), channels_last=True)
+    model.to(memory_format=layout)  # type: ignore[call-overload]
+    name, *settings = objective.split()
+    chosen = dict(setting.split("=") for setting in settings)
+    with warnings.catch_warnings():
+        # Nothing is learnt here, so what batch norm does to curvature is no concern.
+        warnings.filterwarnings("ignore", message=".* on a model with BatchNorm")
+        made = OBJECTIVES.build(name, chosen, model, Linf("8/255"), seed=0)
+    return made, x.to(memory_format=layout), y
 
-    objective: str
-    seconds: float
-    forwards: int
-    backwards: int
-    mebibytes: float | None
 
-
-def measure(objectives: Sequence[str], setting: Setting, *, memory: bool = True) -> list[Cost]:
+def measure(
+    objectives: Sequence[str],
+    network: Network,
+    *,
+    repeats: int = 5,
+    threads: int = 1,
+    memory: bool = True,
+    done: Callable[[str], None] = lambda _: None,
+) -> list[Cost]:
     """Measure steps of several objectives in turns, so that a busy machine slows all of them alike.
 
     Args:
         objectives: names, with options as in "adversarial steps=10"
-        setting: the network and the batch
+        network: what they are measured on
+        repeats: steps of each that count, after one that warms caches up
+        threads: of the CPU
         memory: whether to measure memory too, each objective in a process of its own
+        done: told of every step and every measurement of memory: `repeats` + 1 for each objective, and one
+            more with memory
     """
-    made = {name: setting.build(name) for name in objectives}
-    seconds: dict[str, list[float]] = {name: [] for name in objectives}
+    torch.set_num_threads(threads)
+    made = {name: build(name, network) for name in objectives}
+    times: dict[str, list[float]] = {name: [] for name in objectives}
     passes: dict[str, tuple[int, int]] = {}
-    for repeat in range(setting.repeats + 1):
-        for name, (objective, x, y) in made.items():
-            passes[name], spent = _step(objective, x, y, repeat)
-            if repeat:  # the first step warms caches up
-                seconds[name].append(spent)
-    return [
-        Cost(
-            name, statistics.median(seconds[name]), *passes[name], _growth(name, setting) if memory else None
-        )
-        for name in objectives
-    ]
+    for repeat in range(repeats + 1):
+        for name, subject in made.items():
+            passes[name], spent = take_step(*subject, repeat)
+            if repeat:
+                times[name].append(spent)
+            done(name)
+    costs = []
+    for name in objectives:
+        grown = growth_in_new_process(_prepare, name, network, threads) if memory else None
+        costs.append(Cost(name, tuple(times[name]), *passes[name], grown))
+        if memory:
+            done(name)
+    return costs
 
 
-def _step(objective: Objective, x: Tensor, y: Tensor, step: int) -> tuple[tuple[int, int], float]:
-    """Take one step without the optimizer; give its passes and its CPU time."""
+def take_step(objective: Objective, x: Tensor, y: Tensor, step: int) -> tuple[tuple[int, int], float]:
+    """Take one step without the optimizer.
+
+    Args:
+        objective: made by `build`
+        x: images
+        y: classes
+        step: the training step, of which random numbers depend
+
+    Returns:
+        The passes forwards and backwards, and the CPU time.
+    """
     model = objective.model
     assert isinstance(model, Counted)
     model.forwards = model.backwards = 0
@@ -125,27 +167,8 @@ def _step(objective: Objective, x: Tensor, y: Tensor, step: int) -> tuple[tuple[
     return (model.forwards, model.backwards), time.process_time() - began
 
 
-def _growth(name: str, setting: Setting) -> float | None:
-    """Measure how much a fresh process grows in its first step."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_grown, (name, setting))
-
-
-def _grown(name: str, setting: Setting) -> float | None:
-    objective, x, y = setting.build(name)
-    # Kernels load their code and scratch space with the first image; a batch of one does not count.
-    _step(objective, x[:1], y[:1], 0)
-    try:
-        # Linux forgets the peak so far, which importing torch may have set.
-        Path("/proc/self/clear_refs").write_text("5")
-        before = _status("VmRSS")
-        _step(objective, x, y, 1)
-        return _status("VmHWM") - before
-    except (OSError, KeyError):
-        return None
-
-
-def _status(name: str) -> float:
-    """Read a number of MiB that the kernel keeps about this process."""
-    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return int(lines[name].split()[0]) / 2**10
+def _prepare(name: str, network: Network, threads: int) -> Callable[[], object]:
+    torch.set_num_threads(threads)
+    objective, x, y = build(name, network)
+    take_step(objective, x[:2], y[:2], 0)
+    return partial(take_step, objective, x, y, 1)

@@ -3,70 +3,134 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from soar.errors import UserError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from soar.bench.networks import Network
     from soar.bench.step import Cost
 
 DESCRIPTION = "Measure what a training step of each objective costs: time, passes, memory, as ratios."
-_CAPTION = """median CPU time of a step, measured in turns; / std and / PGD-10: ratios to those two;
+_CAPTION = """ms: CPU time of a step, the median; / std, / PGD-10: ratios to those two, taken round by round
 fwd, bwd: batches through the network; MiB: how much a process grew in one step"""
 REFERENCES = ("standard", "adversarial steps=10")
+OBJECTIVES = ("foar", "soar", "soar product=gauss-newton")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what to measure."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="WHAT")
-    step = actions.add_parser("step", help="time, passes and memory of one training step")
+    step = actions.add_parser("step", help="time, passes and memory of one training step", allow_abbrev=False)
     step.add_argument(
         "--objectives",
         nargs="+",
+        default=list(OBJECTIVES),
         metavar="NAME",
-        help='names of `soar list objectives`, with options as in "soar product=exact" (default: all)',
+        help='names of `soar list objectives`, with options as in "soar product=exact", or all '
+        f"(default: {', '.join(OBJECTIVES)}); standard and PGD-10 training are always measured",
     )
-    step.add_argument("--model", default="resnet10", metavar="NAME", help="a name of `soar list models`")
     step.add_argument(
-        "--options",
-        nargs="*",
-        default=[],
-        metavar="NAME=VALUE",
-        help="options of the model, such as width=16",
+        "--networks",
+        nargs="+",
+        metavar="NAME",
+        help="resnet10-w16, resnet10-w64, wrn-28-2, resnet18-bn (default: all)",
     )
-    step.add_argument("--batch-size", type=int, default=32, metavar="N")
+    step.add_argument("--model", metavar="NAME", help="instead of --networks: a name of `soar list models`")
+    step.add_argument(
+        "--options", nargs="*", metavar="NAME=VALUE", help="options of --model, such as width=16"
+    )
+    step.add_argument("--batch-size", type=int, metavar="N", help="batch of --model (default: 32)")
     step.add_argument("--repeats", type=int, default=5, metavar="N", help="steps to take the median of")
     step.add_argument("--threads", type=int, default=1, metavar="N")
     step.add_argument("--no-memory", action="store_true", help="measure time and passes only")
+    step.add_argument("--output", type=Path, metavar="FILE.json", help="save all numbers and the environment")
+    step.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure and print a table."""
+    """Measure network by network, print a table of each, and save what was found."""
     from rich.console import Console
 
-    from soar.bench.step import Setting, measure
-    from soar.objectives import OBJECTIVES
+    _check(arguments)
+    objectives, networks = _objectives(arguments), _networks(arguments)
+    console = Console()
+    results = []
+    for network in networks:
+        costs = _measured(arguments, objectives, network)
+        console.print(_table(network, costs))
+        results.append(_record(network, costs))
+    console.print(_CAPTION, highlight=False)
+    if arguments.output is not None:
+        _save(arguments, results)
+        console.print(f"saved to {arguments.output}", highlight=False, soft_wrap=True)
+    return 0
 
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Refuse what makes no sense, before minutes are spent."""
     for flag in ("batch_size", "repeats", "threads"):
         value = getattr(arguments, flag)
-        if value < 1:
+        if value is not None and value < 1:
             raise UserError(f"--{flag.replace('_', '-')}: got {value}, expected at least 1")
-    wanted = arguments.objectives or [entry.name for entry in OBJECTIVES]
-    setting = Setting(
-        model=arguments.model,
-        options=tuple(_pair(text, "--options") for text in arguments.options),
-        batch_size=arguments.batch_size,
-        repeats=arguments.repeats,
-        threads=arguments.threads,
-    )
+    if arguments.model is not None and arguments.networks is not None:
+        raise UserError("--model: got together with --networks, expected one of the two")
+    for flag in ("options", "batch_size"):
+        if getattr(arguments, flag) is not None and arguments.model is None:
+            raise UserError(f"--{flag.replace('_', '-')}: goes with --model, which was not given")
+    output: Path | None = arguments.output
+    if output is not None and output.exists():
+        raise UserError(f"--output: {output} exists already; choose another name")
+    if output is not None and not output.parent.is_dir():
+        raise UserError(f"--output: there is no folder {output.parent}")
+
+
+def _objectives(arguments: argparse.Namespace) -> list[str]:
+    """Give the references and then whatever else was asked for."""
+    from soar.objectives import OBJECTIVES as REGISTERED
+
+    wanted: list[str] = arguments.objectives
+    if wanted == ["all"]:
+        wanted = [entry.name for entry in REGISTERED if entry.name != "adversarial"]
     for name in wanted:
         for text in name.split()[1:]:
             _pair(text, "--objectives")
-    names = [*REFERENCES, *(name for name in wanted if name not in (*REFERENCES, "adversarial"))]
-    Console().print(_table(measure(names, setting, memory=not arguments.no_memory)))
-    return 0
+    return list(dict.fromkeys([*REFERENCES, *wanted]))
+
+
+def _networks(arguments: argparse.Namespace) -> list[Network]:
+    from soar.bench.networks import NETWORKS, Network, preset
+
+    if arguments.model is None:
+        return [preset(name) for name in arguments.networks or NETWORKS]
+    options = tuple(_pair(text, "--options") for text in arguments.options or [])
+    label = " ".join([arguments.model, *(arguments.options or [])])
+    return [
+        Network(name=label, model=arguments.model, options=options, batch_size=arguments.batch_size or 32)
+    ]
+
+
+def _measured(arguments: argparse.Namespace, objectives: list[str], network: Network) -> list[Cost]:
+    """Measure one network under a progress bar."""
+    from soar.bench.step import measure
+    from soar.cli.common import mode
+    from soar.progress import Progress
+
+    memory = not arguments.no_memory
+    total = len(objectives) * (arguments.repeats + 1 + memory)
+    with Progress(total, network.name, mode(arguments), unit="steps") as progress:
+        return measure(
+            objectives,
+            network,
+            repeats=arguments.repeats,
+            threads=arguments.threads,
+            memory=memory,
+            done=lambda name: progress.advance(measured=name),
+        )
 
 
 def _pair(text: str, flag: str) -> tuple[str, str]:
@@ -76,26 +140,65 @@ def _pair(text: str, flag: str) -> tuple[str, str]:
     return name, value
 
 
-def _table(costs: list[Cost]) -> Table:
+def _table(network: Network, costs: list[Cost]) -> Table:
     from rich import box
     from rich.table import Table
 
     standard, reference = costs[0], costs[1]
-    table = Table(box=box.SIMPLE_HEAD, caption=_CAPTION, caption_justify="left")
+    title = f"{network.name}, batch of {network.batch_size}"
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
     table.add_column("objective", no_wrap=True)
     for heading in ("ms", "/ std", "/ PGD-10", "fwd", "bwd", "MiB", "/ std"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for cost in costs:
-        memory = ("", "")
-        if cost.mebibytes is not None and standard.mebibytes:
-            memory = (f"{cost.mebibytes:.0f}", f"{cost.mebibytes / standard.mebibytes:.2f}")
+        memory = cost.memory_ratio(standard)
         table.add_row(
             cost.objective,
             f"{1000 * cost.seconds:.0f}",
-            f"{cost.seconds / standard.seconds:.2f}",
-            f"{cost.seconds / reference.seconds:.2f}",
+            f"{cost.time_ratio(standard):.2f}",
+            f"{cost.time_ratio(reference):.3f}",
             str(cost.forwards),
             str(cost.backwards),
-            *memory,
+            "" if cost.mebibytes is None else f"{cost.mebibytes:.0f}",
+            "" if memory is None else f"{memory:.2f}",
         )
     return table
+
+
+def _record(network: Network, costs: list[Cost]) -> dict[str, Any]:
+    """Give the numbers of one network as plain data."""
+    standard, reference = costs[0], costs[1]
+    rows = [
+        {
+            "objective": cost.objective,
+            "seconds": cost.seconds,
+            "times": list(cost.times),
+            "time_to_standard": cost.time_ratio(standard),
+            "time_to_pgd_10": cost.time_ratio(reference),
+            "forwards": cost.forwards,
+            "backwards": cost.backwards,
+            "mebibytes": cost.mebibytes,
+            "memory_to_standard": cost.memory_ratio(standard),
+        }
+        for cost in costs
+    ]
+    return {
+        "network": network.name,
+        "model": network.model,
+        "options": dict(network.options),
+        "image_shape": list(network.image_shape),
+        "batch_size": network.batch_size,
+        "costs": rows,
+    }
+
+
+def _save(arguments: argparse.Namespace, results: list[dict[str, Any]]) -> None:
+    """Write a file that did not exist."""
+    from soar.environment import environment
+
+    record = {"environment": environment(), "repeats": arguments.repeats, "networks": results}
+    try:
+        with arguments.output.open("x") as file:
+            file.write(json.dumps(record, indent=1) + "\n")
+    except OSError as error:
+        raise UserError(f"--output: cannot write {arguments.output} ({error.strerror})") from None

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from soar.bench import networks
+from soar.bench.networks import Network
+from soar.cli.main import main
+from soar.objectives import OBJECTIVES
+
+FAST = ["--repeats", "1", "--no-memory", "--quiet"]
+MODEL = ["--model", "cnn6", "--options", "width=4", "hidden=8", "--batch-size", "2"]
+
+
+def test_the_command_prints_ratios(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bench", "step", *MODEL, *FAST, "--objectives", "soar", "soar product=exact"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    lines = [line.split() for line in shown.splitlines()]
+    assert next(line for line in lines if line[:1] == ["standard"])[2] == "1.00"
+    assert any(line[:2] == ["adversarial", "steps=10"] and line[4] == "1.000" for line in lines)
+    assert "soar product=exact" in shown
+    assert "cnn6 width=4 hidden=8, batch of 2" in shown
+
+
+def test_presets_are_measured_one_after_the_other_and_saved(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    options = (("width", 4), ("hidden", 8))
+    tiny = {
+        name: Network(name=name, model="cnn6", options=(*options, ("norm", norm)), batch_size=4)
+        for name, norm in (("plain", "none"), ("normed", "batch"))
+    }
+    monkeypatch.setattr(networks, "NETWORKS", tiny)
+    output = tmp_path / "step.json"
+    words = ["bench", "step", "--repeats", "2", "--no-memory", "--objectives", "foar"]
+    assert main([*words, "--output", str(output)]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.index("plain, batch of 4") < shown.out.index("normed, batch of 4")
+    assert "plain  9/9 steps" in shown.err
+    assert "warning" not in shown.err
+    record = json.loads(output.read_text())
+    assert record["environment"]["torch"] == torch.__version__
+    assert [network["network"] for network in record["networks"]] == ["plain", "normed"]
+    standard, reference, foar = record["networks"][1]["costs"]
+    assert [row["objective"] for row in (standard, reference, foar)] == [
+        *("standard", "adversarial steps=10", "foar")
+    ]
+    assert len(foar["times"]) == 2
+    assert standard["time_to_standard"] == reference["time_to_pgd_10"] == 1
+    assert foar["mebibytes"] is None
+
+
+def test_memory_stands_beside_the_time(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bench", "step", *MODEL[:-1], "64", "--repeats", "1", "--quiet", "--objectives", "standard"]
+    assert main(words) == 0
+    row = next(line.split() for line in capsys.readouterr().out.splitlines() if "standard" in line)
+    if Path("/proc/self/clear_refs").exists():
+        assert float(row[-2]) > 0 and row[-1] == "1.00"
+
+
+def test_all_means_every_registered_objective(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "step", *MODEL, *FAST, "--objectives", "all"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {entry.name} " in shown for entry in OBJECTIVES)
+    assert shown.count("adversarial") == 1
+
+
+def test_an_earlier_result_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "step.json"
+    output.write_text("precious")
+    assert main(["bench", "step", *MODEL, *FAST, "--output", str(output)]) == 2
+    assert f"--output: {output} exists already; choose another name" in capsys.readouterr().err
+    assert output.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--repeats", "0"], "--repeats: got 0, expected at least 1"),
+        (["--model", "cnn6", "--options", "width"], "--options: got 'width', expected NAME=VALUE"),
+        (["--options", "width=16"], "--options: goes with --model, which was not given"),
+        (["--batch-size", "16"], "--batch-size: goes with --model, which was not given"),
+        (["--model", "cnn6", "--networks", "wrn-28-2"], "--model: got together with --networks"),
+        (["--networks", "resnet10-16"], "did you mean 'resnet10-w16'"),
+        (["--objectives", "soar product"], "--objectives: got 'product', expected NAME=VALUE"),
+        (["--model", "cnn6", "--objectives", "saor"], "did you mean 'soar'"),
+        (["--model", "resnet100"], "did you mean 'resnet10'"),
+        (["--output", "/nowhere/step.json"], "--output: there is no folder /nowhere"),
+    ],
+)
+def test_mistakes_are_told(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "step", "--quiet", *words]) == 2
+    assert message in capsys.readouterr().err
