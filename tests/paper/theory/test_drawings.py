@@ -61,12 +61,18 @@ def test_proposition_1_shows_the_gap(drawn: Figure) -> None:
     assert printed == pytest.approx([0.7978845608 * value for value in maximum])
 
 
-def test_tightness_shows_every_image_and_the_median_of_what_there_is(drawn: Figure) -> None:
-    gains = {tightness.LOSS: torch.tensor([1.0, 2.0, 4.0]), tightness.SPECTRAL: torch.tensor([0.0, 8.0, 9.0])}
-    drawings.draw_tightness(gains, "subtitle", Path())
+def test_tightness_shows_every_image_and_the_median(drawn: Figure) -> None:
+    gains = dict.fromkeys(drawings._CHAIN, torch.tensor([1.0, 2.0, 4.0]))
+    gains[tightness.SECOND] = torch.tensor([0.0, 1.0, 1.0])
+    for count in (1, 10, 20):
+        gains[f"{count} z, printed"] = torch.ones(3)
+    gains["20 z, h 0.01"] = torch.tensor([7.0, 8.0, 9.0])
+    drawings.draw_tightness(gains, "which run", Path())
     (axes,) = drawn.axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == [tightness.SPECTRAL, tightness.LOSS]
-    spectral, its_median, loss, _ = axes.lines
-    assert x_of(loss) == [1, 2, 4]
-    assert x_of(its_median) == [8, 8]
-    assert min(x_of(spectral)) > 0, "a logarithmic axis has no place for 0"
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names[:3] == ["20 z, h 0.01", "20 z, printed", "1 z, printed"] and "10 z, printed" not in names
+    assert x_of(axes.lines[0]) == [7, 8, 9] and x_of(axes.lines[1]) == [8, 8]
+    second = axes.lines[2 * names.index(tightness.SECOND)]
+    assert 0 < min(x_of(second)) < 1e-5, "a logarithmic axis has no place for 0"
+    # Ratios of 0, 1/2, 1/4 to the loss, and of 1.
+    assert "sees 0.25 of the rise; SOAR's bound is 1 times it" in drawn.get_suptitle()

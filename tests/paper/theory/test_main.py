@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from soar.cli.main import main as soar
 from soar.paper.theory import subject
 from soar.paper.theory.__main__ import PARTS, main
 from tests.paper.theory.test_subject import tiny_recipe
@@ -18,47 +19,52 @@ RESULTS = Path(__file__).parents[3] / "docs" / "results" / "theory"
 COMMAND = "python -m soar.paper.theory "
 
 
-def commands(text: str) -> list[list[str]]:
-    return [shlex.split(line)[3:] for line in text.splitlines() if line.startswith(COMMAND)]
-
-
-README_COMMANDS = commands((RESULTS / "README.md").read_text())
-
-
-def test_the_readme_shows_every_part() -> None:
-    assert {words[0] for words in README_COMMANDS} == set(PARTS)
+def readme_commands() -> list[list[str]]:
+    """Collect what README tells people to type."""
+    text = (RESULTS / "README.md").read_text()
+    lines = [
+        line
+        for block in re.findall(r"```bash\n(.*?)```", text, flags=re.DOTALL)
+        for line in block.splitlines()
+    ]
+    return [shlex.split(line) for line in lines]
 
 
 @pytest.mark.usefixtures("tiny_recipe")
-@pytest.mark.parametrize("words", README_COMMANDS, ids=" ".join)
 def test_every_command_of_the_readme_runs(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    few = ["--examples", "1", "--samples", "3", "--quiet"] if words[0] == "tightness" else []
-    if "runs/demo/standard" in words or "runs/demo/robust" in words:
-        with subject.trained(Path(words[1]), mode="quiet"):
-            pass
-    assert main([*words, *few]) == 0
-    assert len(capsys.readouterr().out.splitlines()) > 4
-    if "--figure" in words:
-        assert Path(words[words.index("--figure") + 1]).stat().st_size > 1000
+    seen = set()
+    for words in readme_commands():
+        if words[0] == "soar":
+            assert soar([*words[1:], "--quiet", "--threads", "1"]) == 0, words
+            continue
+        assert shlex.join(words[:3]) == COMMAND.strip()
+        seen.add(words[3])
+        few = ["--examples", "1", "--samples", "3", "--quiet"] if words[3] == "tightness" else []
+        capsys.readouterr()
+        assert main([*words[3:], *few]) == 0, words
+        assert len(capsys.readouterr().out.splitlines()) > 4
+        if "--figure" in words:
+            assert Path(words[words.index("--figure") + 1]).stat().st_size > 1000
+    assert seen == set(PARTS)
 
 
 @pytest.mark.parametrize("name", ["linear-regression", "logistic-regression", "proposition-1"])
 def test_committed_tables_are_what_the_commands_print(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     header, _, table = (RESULTS / f"{name}.txt").read_text().partition("\n\n")
-    assert main(commands(header.removeprefix("# "))[0][:1]) == 0
+    assert header == f"# {COMMAND}{name} --figure {name}.svg"
+    assert main([name]) == 0
     assert capsys.readouterr().out == table
 
 
-def test_every_committed_table_names_its_command() -> None:
+def test_every_committed_table_names_a_command_of_the_readme() -> None:
+    typed = [shlex.join(words) for words in readme_commands()]
     files = sorted(RESULTS.glob("*.txt"))
     assert len(files) >= 5
     for file in files:
-        assert file.read_text().startswith(
-            f"# {COMMAND}{file.stem.partition('-standard')[0].partition('-robust')[0]}"
-        )
+        assert file.read_text().splitlines()[0].removeprefix("# ") in typed, file
 
 
 @pytest.mark.parametrize(

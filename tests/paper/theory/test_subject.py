@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ TINY = [
         "1",
     ),
     *("--data.validation", "100", "--validation.examples", "20", "--validation.steps", "2"),
+    *("--guards.overfitting", "off"),
 ]
 
 
@@ -32,8 +34,8 @@ def tiny_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     """Train for four steps whatever the recipe says."""
     load = recipes.load
 
-    def smaller(name: str | Path) -> Recipe:
-        return load(name, [] if str(name).endswith(".toml") else TINY)
+    def smaller(name: str | Path, flags: Sequence[str] = ()) -> Recipe:
+        return load(name, [*flags, *([] if str(name).endswith(".toml") else TINY)])
 
     monkeypatch.setattr(recipes, "load", smaller)
 
