@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -38,3 +39,8 @@ def test_the_name_says_the_format_and_the_same_figure_gives_the_same_file(
             figure.add_subplot().plot([1, 2], [1, 2], "o-")
     first, second = (file.read_bytes() for file in files)
     assert first == second and first.startswith(begin)
+
+
+def test_tables_need_no_matplotlib() -> None:
+    code = "import sys, soar.paper.theory.__main__; sys.exit('matplotlib' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

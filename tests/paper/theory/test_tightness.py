@@ -80,6 +80,13 @@ def test_a_start_moves_half_way_and_leaves_half_of_the_ball() -> None:
         assert example.gains[theory.SECOND_L2] == pytest.approx(rise, rel=1e-6)
 
 
+def test_a_point_found_in_one_ball_counts_in_the_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    rises = iter([3.0, 1.0, 2.0])
+    monkeypatch.setattr(theory, "highest_gain", lambda *_, **__: torch.full((3,), next(rises)).double())
+    (first, *_) = theory.measure(quadratic_subject(EPS, SLOPE), samples=2)
+    assert [first.gains[name] for name in (theory.SHOWN, theory.LOSS, theory.LOSS_L2)] == [3, 3, 3]
+
+
 def test_sampled_norms_are_those_of_the_augmented_matrix() -> None:
     def loss(points: Tensor) -> Tensor:
         return points.flatten(1).pow(3).sum(dim=1)
