@@ -166,7 +166,7 @@ VARIANTS = (
     ),
     Variant(
         "both points in one batch",
-        "not kept: same arithmetic, larger working set; batch norm would mix both points",
+        "not kept: the same time within the noise, and batch norm would mix both points",
         kind=Concatenated,
     ),
     Variant(
@@ -312,15 +312,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     found: list[tuple[Network, list[Row]]] = []
     for network in networks:
         found.append((network, measure(network, repeats)))
-        print(lines(*found[-1]), end="\n\n", flush=True)
+        publish(found, arguments.out)
     if arguments.compile:
         found.append((networks[0], measure_compiled(networks[0], repeats)))
-        print(lines(*found[-1]), end="\n\n", flush=True)
-    arguments.out.mkdir(parents=True, exist_ok=True)
+        publish(found, arguments.out)
+
+
+def publish(found: list[tuple[Network, list[Row]]], folder: Path) -> None:
+    """Print what came last and save everything so far, so that an interruption loses little."""
+    print(lines(*found[-1]), end="\n\n", flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
     text = "\n\n".join(lines(network, rows) for network, rows in found)
-    (arguments.out / "step_variants.txt").write_text(text + "\n")
+    (folder / "step_variants.txt").write_text(text + "\n")
     record = {"rows": [vars(row) for _, rows in found for row in rows], "environment": environment()}
-    (arguments.out / "step_variants.json").write_text(json.dumps(record, indent=1) + "\n")
+    (folder / "step_variants.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

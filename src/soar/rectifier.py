@@ -2,7 +2,7 @@
 
 The slope of a ReLU is constant between kinks, so its backward pass has no derivative by the activation.
 PyTorch writes that derivative out as a map full of zeros, keeps it until the forward graph is reached, and
-adds it there. Without these maps a step of FOAR needs an eighth less memory, and one of SOAR a fourteenth.
+adds it there. Those maps are a part of the peak memory of gradient penalties; the time is hardly theirs.
 """
 
 from __future__ import annotations

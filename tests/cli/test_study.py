@@ -11,7 +11,7 @@ from soar.training import Trainer
 
 TINY = [
     *("--max_steps", "2", "--batch_size", "16", "--data.validation", "50", "--validation.examples", "10"),
-    *("--model.width", "4", "--model.hidden", "16", "--validation.steps", "1", "--examples", "12"),
+    *("--model.width", "4", "--validation.steps", "1", "--examples", "12"),
     *("--guards.overfitting", "off", "--threads", "1", "--quiet"),
 ]
 STUDY = """

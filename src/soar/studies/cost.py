@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from soar.bench.step import Setting, measure
+import torch
+
+from soar.bench.networks import Network
+from soar.bench.step import measure
 from soar.studies.findings import Finding
 
 REFERENCE = "adversarial steps=10"
@@ -22,16 +25,19 @@ def step_costs(rows: list[Finding], shape: tuple[int, int, int], *, repeats: int
     if model is None:
         return rows
     texts = {row.arm: _text(row.recipe["objective"]) for row in rows if row.recipe.get("model") == model}
-    setting = Setting(
+    network = Network(
+        name="study",
         model=model["name"],
         options=tuple((key, value) for key, value in model.items() if key != "name"),
         image_shape=shape,
         batch_size=next(row.recipe["training"]["batch_size"] for row in rows if row.recipe),
-        repeats=repeats,
     )
-    costs = measure([REFERENCE, *dict.fromkeys(texts.values())], setting, memory=False)
-    seconds = {cost.objective: cost.seconds for cost in costs}
-    ratio = {text: seconds[text] / seconds[REFERENCE] for text in texts.values()}
+    threads = torch.get_num_threads()
+    try:
+        costs = measure([REFERENCE, *dict.fromkeys(texts.values())], network, repeats=repeats, memory=False)
+    finally:
+        torch.set_num_threads(threads)
+    ratio = {cost.objective: cost.time_ratio(costs[0]) for cost in costs}
     return [replace(row, step_cost=ratio[texts[row.arm]]) if row.arm in texts else row for row in rows]
 
 

@@ -15,8 +15,6 @@ TINY = [
     *(
         "--model.width",
         "4",
-        "--model.hidden",
-        "16",
         "--max_steps",
         "4",
         "--batch_size",
