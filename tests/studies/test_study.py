@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from soar import studies
+from soar import recipes, studies
 from soar.errors import UserError
 from soar.studies.study import from_table
 
@@ -34,7 +34,8 @@ def test_an_arm_overrides_the_study_which_overrides_the_recipe() -> None:
     standard, soar, pgd = (study.recipe_of(arm, Path("there")) for arm in study.arms)
     assert (standard.training.epochs, standard.seed, standard.objective["name"]) == (2, 3, "standard")
     assert standard.training.start_from is None
-    assert soar.objective == {"name": "soar", "step": 1.0}
+    plain = recipes.load("demo-soar").objective
+    assert soar.objective == {**plain, "step": 1.0} and "step" not in plain
     assert soar.training.start_from == "there/standard"
     assert pgd.objective == {"name": "adversarial", "steps": 2} and pgd.seed == 4
     flagged = study.recipe_of(study.arms[2], Path("there"), ("--seed", "9", "--epochs", "1"))
