@@ -259,8 +259,9 @@ def test_the_augmented_gauss_newton_product_in_one_go_is_the_one_from_parts() ->
     _, g = curvature.input_gradient(loss_of(model, y), x, differentiable=True)
     along = curvature.gauss_newton_product(model, x, z.pixels, differentiable=True)
     parts = curvature.augmented_product(along, g, z, corner=0.5, scale=0.1)
-    logits, whole = curvature.gauss_newton_augmented(model, x, y, z, corner=0.5, scale=0.1)
+    logits, slope, whole = curvature.gauss_newton_augmented(model, x, y, z, corner=0.5, scale=0.1)
     torch.testing.assert_close(logits, model(x))
+    torch.testing.assert_close(slope, g)
     torch.testing.assert_close(whole, parts)
     weights = list(model.parameters())
     slopes = [

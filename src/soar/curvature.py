@@ -158,14 +158,14 @@ def gauss_newton_product(
 
 def gauss_newton_augmented(
     logits: LogitsAt, x: Tensor, y: Tensor, direction: Direction, *, corner: float = 1.0, scale: float = 1.0
-) -> tuple[Tensor, Direction]:
-    r"""Give the logits and H z for cross-entropy, with Gauss-Newton's \( H_s \), in one pass each way.
+) -> tuple[Tensor, Tensor, Direction]:
+    r"""Give logits, slope and H z of cross-entropy, with Gauss-Newton's \( H_s \), in one forward pass.
 
     The gradient is \( g = J^T (p - e_y) \), so that all of H z comes from t = J z and one backward pass:
 
     \( [J^T ((diag(p) - p p^T) t + z_1 (p - e_y)); \; (p - e_y)^T t + c z_1] \)
 
-    The product can be differentiated by the weights.
+    The product can be differentiated by the weights; the slope, one more backward pass, cannot.
 
     Args:
         logits: from images to logits
@@ -181,10 +181,11 @@ def gauss_newton_augmented(
         p = outputs.softmax(dim=1)
         residual = p - torch.nn.functional.one_hot(y, p.shape[1])
         pulled = scale * (_softmax_curvature(p, t) + direction.last[:, None] * residual)
+        (slope,) = torch.autograd.grad(outputs, points, residual.detach(), retain_graph=True)
         (top,) = torch.autograd.grad(outputs, points, pulled, create_graph=True)
         last = scale * (residual * t).sum(dim=1) + corner * direction.last
     points.requires_grad_(False)
-    return outputs, Direction(top, last)
+    return outputs, slope, Direction(top, last)
 
 
 def logits_along(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ with \( \rho = \sqrt d \, \epsilon_R \) for linf and \( \epsilon_R \) for l2 (eq
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
@@ -114,7 +115,8 @@ class SOAR(Objective):
         points = self.start.points(self.model, threat, x, y, index=index, seed=self.seed, step=step).detach()
         keys = [randomness.key(self.seed, index, f"soar direction {k}", step) for k in range(self.samples)]
         with full_precision(x.device), FastDoubleBackward():
-            found = self._expand(points, y, keys)
+            expand = self._expand_in_one_go if self.product == "gauss-newton" else self._expand
+            found = expand(points, y, keys)
         norms = found.norms if self.clamp is None else found.norms.clamp(max=self.clamp)
         penalty = (self.factor(x, step) * norms.mean(dim=1)).mean()
         loss = found.values.mean()
@@ -167,9 +169,23 @@ class SOAR(Objective):
             return curvature.difference_product(
                 loss_at, points, gradient, direction, self.step, differentiable=True
             )
-        if self.product == "exact":
-            return curvature.exact_product(loss_at, points, direction, differentiable=True)
-        return curvature.gauss_newton_product(self.model, points, direction, differentiable=True)
+        return curvature.exact_product(loss_at, points, direction, differentiable=True)
+
+    def _expand_in_one_go(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
+        """Expand with Gauss-Newton's matrix: the first direction shares its pass with the loss."""
+        norms = []
+        answers: Tensor | None = self.model(points) if self.batch_statistics == "running" else None
+        for key in keys:
+            z = curvature.draw_direction(key, tuple(points.shape[1:]), points.dtype)
+            counts = answers is None
+            with nullcontext() if counts else statistics(self.model, self.batch_statistics):
+                logits, gradient, product = curvature.gauss_newton_augmented(
+                    self.model, points, y, z, corner=self.corner, scale=self.scale
+                )
+            norms.append(curvature.augmented_norm(product))
+            answers = logits if answers is None else answers
+        assert answers is not None
+        return Expansion(answers, cross_entropy(answers, y), gradient, torch.stack(norms, dim=1))
 
     def _metrics(self, found: Expansion, penalty: Tensor) -> dict[str, Tensor]:
         norms = found.norms.detach()
