@@ -181,11 +181,13 @@ def gauss_newton_augmented(
         p = outputs.softmax(dim=1)
         residual = p - torch.nn.functional.one_hot(y, p.shape[1])
         pulled = scale * (_softmax_curvature(p, t) + direction.last[:, None] * residual)
-        (slope,) = torch.autograd.grad(outputs, points, residual.detach(), retain_graph=True)
+        # A pass that could be differentiated leaves weight gradients out, also where layers are replaced by
+        # `soar.convolution.FastDoubleBackward`; its graph goes at once.
+        (slope,) = torch.autograd.grad(outputs, points, residual, create_graph=True)
         (top,) = torch.autograd.grad(outputs, points, pulled, create_graph=True)
         last = scale * (residual * t).sum(dim=1) + corner * direction.last
     points.requires_grad_(False)
-    return outputs, slope, Direction(top, last)
+    return outputs, slope.detach(), Direction(top, last)
 
 
 def logits_along(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:

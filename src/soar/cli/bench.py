@@ -146,7 +146,7 @@ def _table(network: Network, costs: list[Cost]) -> Table:
 
     standard, reference = costs[0], costs[1]
     title = f"{network.name}, batch of {network.batch_size}"
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
     table.add_column("objective", no_wrap=True)
     for heading in ("ms", "/ std", "/ PGD-10", "fwd", "bwd", "MiB", "/ std"):
         table.add_column(heading, justify="right", no_wrap=True)
