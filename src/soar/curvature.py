@@ -183,11 +183,11 @@ def gauss_newton_augmented(
         pulled = scale * (_softmax_curvature(p, t) + direction.last[:, None] * residual)
         # A pass that could be differentiated leaves weight gradients out, also where layers are replaced by
         # `soar.convolution.FastDoubleBackward`; its graph goes at once.
-        (slope,) = torch.autograd.grad(outputs, points, residual, create_graph=True)
+        slope = torch.autograd.grad(outputs, points, residual, create_graph=True)[0].detach()
         (top,) = torch.autograd.grad(outputs, points, pulled, create_graph=True)
         last = scale * (residual * t).sum(dim=1) + corner * direction.last
     points.requires_grad_(False)
-    return outputs, slope.detach(), Direction(top, last)
+    return outputs, slope, Direction(top, last)
 
 
 def logits_along(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
