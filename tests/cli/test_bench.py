@@ -65,7 +65,7 @@ def test_memory_stands_beside_the_time(capsys: pytest.CaptureFixture[str]) -> No
 def test_all_means_every_registered_objective(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "step", *MODEL, *FAST, "--objectives", "all"]) == 0
     shown = capsys.readouterr().out
-    assert all(f"  {entry.name} " in shown for entry in OBJECTIVES)
+    assert all(f" {entry.name} " in shown for entry in OBJECTIVES)
     assert shown.count("adversarial") == 1
 
 
