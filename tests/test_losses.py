@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+
 import pytest
 import torch
 from hypothesis import given
@@ -77,6 +79,96 @@ def test_kl_is_finite_for_huge_logits() -> None:
     value = losses.kl_divergence(logits, -logits.detach())
     assert value.isfinite().all()
     assert torch.autograd.grad(value.sum(), logits)[0].isfinite().all()
+
+
+def exact_log_other(logits: Tensor, classes: Tensor) -> Tensor:
+    """log(1 - p_c) to sixty digits, rounded to float64 at the end."""
+    found = []
+    with localcontext() as context:
+        context.prec = 60
+        for row, c in zip(logits.tolist(), classes.tolist(), strict=True):
+            powers = [(Decimal(z) - Decimal(max(row))).exp() for z in row]
+            others = sum((power for k, power in enumerate(powers) if k != c), Decimal(0))
+            found.append(float(others.ln() - sum(powers, Decimal(0)).ln()))
+    return torch.tensor(found, dtype=torch.float64)
+
+
+@given(st.integers(0, 1000), st.integers(2, 10), st.sampled_from([0.1, 1.0, 10.0, 1e3]))
+def test_log_other_is_exact_to_the_last_digits(seed: int, classes: int, scale: float) -> None:
+    logits, labels, _ = batch(seed, classes)
+    exact = exact_log_other(scale * logits, labels)
+    found = losses.log_other(scale * logits, labels)
+    torch.testing.assert_close(found, exact, rtol=1e-14, atol=1e-14 * max(1.0, scale))
+    single = (scale * logits).float()
+    exact = exact_log_other(single, labels)
+    found = losses.log_other(single, labels).double()
+    torch.testing.assert_close(found, exact, rtol=1e-6, atol=1e-5 * max(1.0, scale))
+
+
+@given(st.integers(0, 1000), st.integers(2, 10), st.sampled_from([1e4, -1e4, 1e6]))
+def test_log_other_loses_no_digits_to_a_shift_of_all_logits(seed: int, classes: int, shift: float) -> None:
+    logits, labels, _ = batch(seed, classes)
+    moved = (logits.float() + shift).requires_grad_()
+    found = losses.log_other(moved, labels)
+    torch.testing.assert_close(found.double(), exact_log_other(moved, labels), rtol=1e-5, atol=1e-6)
+    double = moved.detach().double().requires_grad_()
+    (slope,) = torch.autograd.grad(found.sum(), moved)
+    (expected,) = torch.autograd.grad(losses.log_other(double, labels).sum(), double)
+    torch.testing.assert_close(slope.double(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_log_other_has_the_slope_of_its_formula() -> None:
+    logits, labels, _ = batch(3, 5)
+    logits.requires_grad_()
+    assert torch.autograd.gradcheck(lambda z: losses.log_other(z, labels), logits)
+    p = logits.softmax(dim=1).gather(1, labels[:, None])[:, 0]
+    torch.testing.assert_close(losses.log_other(logits, labels), (1 - p).log())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_log_other_keeps_its_slope_where_the_class_is_certain(dtype: torch.dtype) -> None:
+    logits = torch.tensor([[1e4, -1e4, -1e4], [-1e4, 1e4, 0.0]], dtype=dtype, requires_grad=True)
+    value = losses.log_other(logits, torch.tensor([0, 1]))
+    assert value.tolist() == pytest.approx([-2e4 + 0.6931, -1e4], rel=1e-6)
+    (slope,) = torch.autograd.grad(value.sum(), logits)
+    assert slope.flatten().tolist() == pytest.approx([-1, 0.5, 0.5, 0, -1, 1], abs=2e-3)
+
+
+def test_log_other_is_nothing_where_the_class_is_impossible() -> None:
+    logits = torch.tensor([[1e4, -1e4, 1.0]], requires_grad=True)
+    value = losses.log_other(logits, torch.tensor([1]))
+    assert value.item() == 0
+    assert torch.autograd.grad(value.sum(), logits)[0].tolist() == [[0, 0, 0]]
+
+
+@given(st.integers(0, 1000), st.integers(2, 10))
+def test_soft_margin_equals_its_formula_and_stays_close_to_the_margin(seed: int, classes: int) -> None:
+    logits, labels, _ = batch(seed, classes)
+    soft, hard = losses.soft_margin(logits, labels), losses.margin(logits, labels)
+    for i, (z, y) in enumerate(zip(logits.tolist(), labels.tolist(), strict=True)):
+        others = torch.tensor([v for k, v in enumerate(z) if k != y], dtype=torch.float64)
+        assert soft[i].item() == pytest.approx(others.exp().sum().log().item() - z[y], rel=1e-12, abs=1e-12)
+    room = torch.tensor(classes - 1.0, dtype=torch.float64).log() + 1e-12
+    assert ((soft >= hard - 1e-12) & (soft <= hard + room)).all()
+    assert (logits.argmax(dim=1)[soft < 0] == labels[soft < 0]).all()
+
+
+@given(st.integers(0, 1000), st.integers(2, 10))
+def test_soft_margin_and_log_other_are_the_log_odds_of_the_label(seed: int, classes: int) -> None:
+    logits, labels, _ = batch(seed, classes)
+    soft = losses.soft_margin(logits, labels)
+    torch.testing.assert_close(losses.cross_entropy(logits, labels), soft.exp().log1p())
+    torch.testing.assert_close(losses.log_other(logits, labels), -soft.neg().exp().log1p())
+
+
+def test_soft_margin_has_a_slope_everywhere() -> None:
+    logits, labels, _ = batch(3, 5)
+    assert torch.autograd.gradcheck(lambda z: losses.soft_margin(z, labels), logits.requires_grad_())
+    huge = torch.tensor([[1e4, -1e4, 0.0], [-1e4, 1e4, 0.0]], requires_grad=True)
+    value = losses.soft_margin(huge, torch.tensor([0, 0]))
+    assert value.tolist() == [-1e4, 2e4]
+    (slope,) = torch.autograd.grad(value.sum(), huge)
+    assert slope.tolist() == [[-1, 0, 1], [-1, 1, 0]]
 
 
 def test_targets_are_the_most_likely_wrong_classes() -> None:

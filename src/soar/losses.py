@@ -42,6 +42,34 @@ def kl_divergence(logits: Tensor, reference_logits: Tensor) -> Tensor:
     return (reference.exp() * (reference - F.log_softmax(logits, dim=1))).sum(dim=1)
 
 
+def log_other(logits: Tensor, classes: Tensor) -> Tensor:
+    r"""Give log(1 - p_c), the log-probability of all other classes together.
+
+    log(1 - p_c) = logsumexp_{j != c} z_j - logsumexp_j z_j
+
+    Nothing is subtracted from 1, so that it stays exact, with its slope, where p_c is 1 to the last digit.
+
+    Args:
+        logits: the model's answer
+        classes: c, one an example
+
+    >>> log_other(torch.tensor([[0.0, 1000.0]]), torch.tensor([1]))
+    tensor([-1000.])
+    """
+    _, others = _split(logits, classes)
+    return others.logsumexp(dim=1) - logits.logsumexp(dim=1)
+
+
+def soft_margin(logits: Tensor, labels: Tensor) -> Tensor:
+    """Give logsumexp_{i != y} z_i - z_y; a little above the margin, so below zero only where it is right.
+
+    >>> soft_margin(torch.tensor([[3.0, 1.0, 1.0]]), torch.tensor([0]))
+    tensor([-1.3069])
+    """
+    true, others = _split(logits, labels)
+    return others.logsumexp(dim=1) - true
+
+
 def margin(logits: Tensor, labels: Tensor) -> Tensor:
     """Give max_{i != y} z_i - z_y; above zero exactly where the model is wrong.
 

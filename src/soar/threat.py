@@ -82,16 +82,23 @@ class Threat(ABC):
         """Give the direction of length 1 in which a linear function with this gradient grows most."""
 
     @abstractmethod
-    def project(self, points: Tensor, x: Tensor) -> Tensor:
-        """Give the nearest points, in the Euclidean sense, inside the ball around x and in [0, 1]."""
+    def project(self, points: Tensor, x: Tensor, radius: Tensor | None = None) -> Tensor:
+        """Give the nearest points, in the Euclidean sense, inside the ball around x and in [0, 1].
+
+        Args:
+            points: anywhere
+            x: images, centres of the balls
+            radius: one an example, above 0, in place of eps
+        """
 
     @abstractmethod
-    def random_start(self, x: Tensor, keys: Tensor) -> Tensor:
+    def random_start(self, x: Tensor, keys: Tensor, radius: Tensor | None = None) -> Tensor:
         """Draw a point uniformly from the ball around x, then clip it to the pixel range.
 
         Args:
             x: images
             keys: one key an example, from `soar.randomness.key`
+            radius: one an example, above 0, in place of eps
         """
 
     @abstractmethod
@@ -131,16 +138,18 @@ class Linf(Threat):
         """Give the sign of every entry."""
         return gradient.sign()
 
-    def project(self, points: Tensor, x: Tensor) -> Tensor:
+    def project(self, points: Tensor, x: Tensor, radius: Tensor | None = None) -> Tensor:
         """Clip every pixel to eps around x and to [0, 1]."""
-        low = (x - self.radius).clamp_(min=0)
-        high = (x + self.radius).clamp_(max=1)
+        room = self.radius if radius is None else per_example(radius, x)
+        low = (x - room).clamp_(min=0)
+        high = (x + room).clamp_(max=1)
         return torch.minimum(torch.maximum(points, low), high)
 
-    def random_start(self, x: Tensor, keys: Tensor) -> Tensor:
+    def random_start(self, x: Tensor, keys: Tensor, radius: Tensor | None = None) -> Tensor:
         """Move every pixel by a uniform number from [-eps, eps)."""
+        room = self.radius if radius is None else per_example(radius, x)
         noise = randomness.uniform(keys, tuple(x.shape[1:]), x.dtype)
-        return self.project(x + self.radius * (2 * noise - 1), x)
+        return self.project(x + room * (2 * noise - 1), x, radius)
 
     def enclosing_l2_radius(self, dimension: int) -> float:
         """Give sqrt(d) eps, the distance to a corner of the cube."""
@@ -175,7 +184,7 @@ class L2(Threat):
         direction: Tensor = scaled / per_example(self.norm(scaled), gradient).clamp(min=tiny)
         return direction
 
-    def project(self, points: Tensor, x: Tensor) -> Tensor:
+    def project(self, points: Tensor, x: Tensor, radius: Tensor | None = None) -> Tensor:
         r"""Give the nearest point of ball and box together.
 
         The answer is clip(x + s (points - x)) with the largest s <= 1 for which it lies in the ball.
@@ -185,21 +194,23 @@ class L2(Threat):
         d = points - x
         room = torch.where(d > 0, 1 - x, x).clamp_(min=0).flatten(1)
         size = d.flatten(1).abs()
-        scale = _largest_scale(size, room, self.radius)
+        longest = self.radius if radius is None else radius
+        scale = _largest_scale(size, room, longest)
         delta = (per_example(scale, d) * d).flatten(1)
         delta = torch.minimum(delta.abs(), room) * delta.sign()
-        excess = torch.linalg.vector_norm(delta, dim=1) / self.radius
+        excess = torch.linalg.vector_norm(delta, dim=1) / longest
         delta = delta / excess.clamp(min=1)[:, None]
         projected: Tensor = (x + delta.reshape(d.shape)).clamp_(0, 1)
         return projected
 
-    def random_start(self, x: Tensor, keys: Tensor) -> Tensor:
+    def random_start(self, x: Tensor, keys: Tensor, radius: Tensor | None = None) -> Tensor:
         """Move in a uniform direction by a length that makes the point uniform in the ball."""
         dimension = math.prod(x.shape[1:])
         draws = randomness.normal(keys, (dimension + 2,), x.dtype)
         # A sphere in d + 2 dimensions, seen in the first d of them, is a uniform ball (Archimedes).
         inside = draws[:, :dimension] / torch.linalg.vector_norm(draws, dim=1, keepdim=True)
-        return self.project(x + self.radius * inside.reshape(x.shape), x)
+        room = self.radius if radius is None else per_example(radius, x)
+        return self.project(x + room * inside.reshape(x.shape), x, radius)
 
     def enclosing_l2_radius(self, dimension: int) -> float:  # noqa: ARG002 - same for every dimension
         """Give eps itself."""
@@ -218,7 +229,7 @@ def threat(norm: str, eps: epsilon.Ratio) -> Threat:
     return kinds[norm](eps)
 
 
-def _largest_scale(size: Tensor, room: Tensor, radius: float) -> Tensor:
+def _largest_scale(size: Tensor, room: Tensor, radius: Tensor | float) -> Tensor:
     """Solve sum_i min(s size_i, room_i)^2 = radius^2 for s <= 1, from below, one s an example."""
     tiny = torch.finfo(size.dtype).tiny
     scale: Tensor = (radius / torch.linalg.vector_norm(size, dim=1).clamp(min=tiny)).clamp(max=1)

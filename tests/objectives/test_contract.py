@@ -4,8 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from soar.objectives import OBJECTIVES, Adversarial, Objective, Output, Standard, check_objective
+from soar.errors import UserError
+from soar.objectives import MMA, OBJECTIVES, Adversarial, Objective, Output, Standard, check_objective
 from soar.registry import Entry
+from soar.threat import Linf
+from tests.attacks.problems import TinyNet, images, said
 
 
 @pytest.mark.parametrize("entry", list(OBJECTIVES), ids=lambda entry: entry.name)
@@ -16,6 +19,61 @@ def test_every_objective_keeps_the_contract(entry: Entry[Objective]) -> None:
 @pytest.mark.parametrize("entry", list(OBJECTIVES), ids=lambda entry: entry.name)
 def test_every_objective_is_described(entry: Entry[Objective]) -> None:
     assert entry.description.endswith(".") and len(entry.description) > 20
+
+
+@pytest.mark.parametrize("entry", list(OBJECTIVES), ids=lambda entry: entry.name)
+def test_every_objective_smooths_its_labels_and_nothing_else(entry: Entry[Objective]) -> None:
+    model, x = TinyNet(seed=3), images(6)
+    y = said(model, x)
+    y[0] = (y[0] + 1) % 5
+    asked: list[Tensor] = []
+    model.register_forward_pre_hook(lambda _, given: asked.append(given[0].detach()))
+
+    def loss(smoothing: float) -> tuple[Tensor, list[Tensor]]:
+        asked.clear()
+        objective = entry.build(model, Linf("0.02"))
+        objective.label_smoothing = smoothing
+        return objective(x, y, torch.arange(6), 0).loss.detach(), list(asked)
+
+    (plain, points), (some, same), (more, _) = (loss(smoothing) for smoothing in (0.0, 0.1, 0.3))
+    assert len(points) == len(same) and all(map(torch.equal, points, same)), "the inner points are the same"
+    assert abs(some - plain) > 1e-3
+    torch.testing.assert_close(more - plain, 3 * (some - plain))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.25])
+def test_classification_loss_is_the_mixture_written_out(smoothing: float) -> None:
+    objective = Standard(TinyNet())
+    objective.label_smoothing = smoothing
+    logits = torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 3.0]], dtype=torch.float64)
+    log_p = logits - logits.exp().sum(dim=1, keepdim=True).log()
+    own = -torch.stack([log_p[0, 2], log_p[1, 1]])
+    expected = (1 - smoothing) * own - smoothing * log_p.mean(dim=1)
+    torch.testing.assert_close(objective.classification_loss(logits, torch.tensor([2, 1])), expected)
+
+
+class Remembering(Standard):
+    needs_index = True
+
+
+REMEMBERING: list[type[Objective]] = [Remembering, MMA]
+
+
+@pytest.mark.parametrize("kind", REMEMBERING)
+def test_an_objective_that_remembers_examples_asks_for_their_index(kind: type[Objective]) -> None:
+    objective = kind(TinyNet(), Linf("0.1"))
+    x, y = images(2), torch.tensor([0, 1])
+    with pytest.raises(UserError, match=f"{kind.__name__} remembers every example, so its data need indices"):
+        objective(x, y)
+    assert objective.calls == 0, "a refused call draws no numbers"
+    assert objective(x, y, torch.tensor([4, 2])).loss.isfinite()
+
+
+@pytest.mark.parametrize("entry", list(OBJECTIVES), ids=lambda entry: entry.name)
+def test_all_other_objectives_do_without_an_index(entry: Entry[Objective]) -> None:
+    objective = entry.build(TinyNet(), Linf("0.1"))
+    if type(objective) not in REMEMBERING:
+        assert objective(images(2), torch.tensor([0, 1])).loss.isfinite()
 
 
 class Summed(Standard):

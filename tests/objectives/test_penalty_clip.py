@@ -51,6 +51,22 @@ def test_micro_batches_add_up_to_the_clipped_gradient_of_the_whole_batch() -> No
     assert length(expected) == pytest.approx(0.05)
 
 
+def test_an_update_that_is_computed_twice_is_clipped_both_times() -> None:
+    model, x = problem()
+    PenaltyClip(0.05).apply(model(x).square().mean(), model, step=3, micro_batches=1)[0].backward()
+    expected = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+    assert length(expected) == pytest.approx(0.05)
+    parts = PenaltyClip(0.05)
+    for _ in range(2):
+        model.zero_grad()
+        for part in x.split(2):
+            stand_in, _ = parts.apply(model(part).square().mean(), model, step=3, micro_batches=2)
+            (stand_in / 2).backward()
+        for parameter, wanted in zip(model.parameters(), expected, strict=True):
+            assert parameter.grad is not None
+            torch.testing.assert_close(parameter.grad, wanted)
+
+
 def test_the_loss_is_not_clipped_and_frozen_parameters_are_left_alone() -> None:
     model, x = TinyNet(), images(4)
     y = said(model, x)

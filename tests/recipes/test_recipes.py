@@ -11,6 +11,7 @@ from soar.errors import UserError
 from soar.objectives import OBJECTIVES
 from soar.recipes.recipe import Recipe, from_table, read, write
 from soar.threat import threat
+from soar.training.schedules import lr_factor
 
 IMAGES = {"cifar10": (3, 32, 32), "svhn": (3, 32, 32), "fashion-mnist-sample": (1, 28, 28)}
 
@@ -46,6 +47,36 @@ def test_the_papers_numbers_for_adversarial_training() -> None:
     assert recipe.objective == {"name": "adversarial", "steps": 10, "step_size": "2/255"}
     assert recipe.model == {"name": "resnet10"} and recipe.threat.eps == "8/255"
     assert (recipe.data.crop, recipe.data.flip) == (4, True)
+
+
+@pytest.mark.parametrize("name", ["trades", "mart"])
+def test_the_papers_numbers_for_trades_and_mart(name: str) -> None:
+    recipe = recipes.load(f"cifar10-{name}")
+    training = recipe.training
+    assert (training.epochs, training.lr, training.weight_decay) == (120, 0.1, 2e-4)
+    assert (training.milestones, training.decay) == ((75, 90, 100), 0.1)
+    assert recipe.objective == {"name": name, "beta": 9.0, "steps": 10, "step_size": "0.007"}
+
+
+@pytest.mark.parametrize(
+    "name, images, changes",
+    [
+        ("cifar10-mma", 45_000, {20_000: 0.09, 30_000: 0.03, 40_000: 0.009}),
+        ("cifar10-llr", 45_000, {80_000: 0.01, 88_000: 0.001, 96_000: 0.0001}),
+    ],
+)
+def test_schedules_given_in_updates_change_the_rate_there(
+    name: str, images: int, changes: dict[int, float]
+) -> None:
+    training = recipes.load(name).training
+    an_epoch = images // training.batch_size
+    for update, rate in changes.items():
+        # Milestones are given in epochs, with two decimals.
+        near = round(0.01 * an_epoch)
+        after = training.lr * lr_factor(training, update + near, an_epoch)
+        before = training.lr * lr_factor(training, update - near, an_epoch)
+        assert after == pytest.approx(rate, rel=1e-6) and before > 1.5 * rate
+    assert training.max_steps is not None and training.epochs * an_epoch >= training.max_steps
 
 
 @pytest.mark.parametrize("name, epochs", [("cifar10-soar", 200), ("cifar10-foar", 200), ("svhn-soar", 130)])

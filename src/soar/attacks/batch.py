@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from soar.attacks.attack import Attack, Examples, State
 from soar.attacks.oracle import ask
+from soar.attacks.recall import recalled
 from soar.model_state import probing
 from soar.threat import Threat
 
@@ -45,6 +46,20 @@ def perturb(
     Returns:
         Points inside the threat set, without a graph.
     """
+    return recalled(lambda: _search(model, attack, threat, x, labels, index=index, seed=seed, step=step))
+
+
+def _search(
+    model: nn.Module,
+    attack: Attack[S],
+    threat: Threat,
+    x: Tensor,
+    labels: Tensor,
+    *,
+    index: Tensor,
+    seed: int,
+    step: int,
+) -> Tensor:
     examples = Examples(
         x=x,
         labels=labels,

@@ -32,7 +32,14 @@ class ClimbState:
     """how many steps have been taken"""
 
 
-def climb(points: Tensor, gradient: Tensor, x: Tensor, threat: Threat, step_size: Tensor | float) -> Tensor:
+def climb(
+    points: Tensor,
+    gradient: Tensor,
+    x: Tensor,
+    threat: Threat,
+    step_size: Tensor | float,
+    radius: Tensor | None = None,
+) -> Tensor:
     """Take one step of steepest ascent and come back to the nearest point that the threat allows.
 
     points' = P(points + step_size * argmax_{||v|| <= 1} <gradient, v>)
@@ -43,10 +50,20 @@ def climb(points: Tensor, gradient: Tensor, x: Tensor, threat: Threat, step_size
         x: the clean images, centres of the balls
         threat: the ball
         step_size: one length for all examples or one for each
+        radius: of the ball, one an example, in place of eps
     """
     if isinstance(step_size, Tensor):
         step_size = per_example(step_size, x)
-    return threat.project(points + step_size * threat.ascent(gradient), x)
+    return threat.project(points + step_size * threat.ascent(gradient), x, radius)
+
+
+def usual_step_length(eps: Fraction, steps: int) -> Fraction:
+    """Give a quarter of eps, and more when there are fewer than ten steps: enough to cross the ball.
+
+    >>> usual_step_length(Fraction(8, 255), 20), usual_step_length(Fraction(1), 1)
+    (Fraction(2, 255), Fraction(5, 4))
+    """
+    return eps * min(Fraction(5, 4), max(Fraction(1, 4), Fraction(5, 2 * steps)))
 
 
 @ATTACKS.register("pgd")
@@ -121,11 +138,16 @@ class PGD:
         """True without a random start; targets must know the clean answer beforehand."""
         return not self.random_start and not self.targets
 
+    @property
+    def budget(self) -> int:
+        """One prediction at the start and one after every step."""
+        return self.steps + 1
+
     def step_length(self, eps: Fraction) -> float:
         """Give the length of the first step for a radius."""
         if self.step_size is not None:
             return float(epsilon.parse(self.step_size))
-        return float(eps * min(Fraction(5, 4), max(Fraction(1, 4), Fraction(5, 2 * self.steps))))
+        return float(usual_step_length(eps, self.steps))
 
     def entries(self, classes: int) -> int:
         """Count restarts times targets; there are at most as many targets as wrong classes."""

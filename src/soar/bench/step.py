@@ -15,9 +15,12 @@ from torch import Tensor, nn
 from soar import models, randomness
 from soar.bench.memory import growth_in_new_process
 from soar.bench.networks import Network
+from soar.model_state import probing
 from soar.objectives import OBJECTIVES, Objective
 from soar.threat import Linf
 from soar.training.layout import memory_layout
+
+_CLEAR = 8.0
 
 Subject = tuple[Objective, Tensor, Tensor]
 """An objective and the batch it is measured with."""
@@ -66,17 +69,22 @@ class Cost:
 
 
 class Counted(nn.Module):
-    """Counts the batches that go forwards through a model and the gradients that come back."""
+    """Counts the batches that go forwards through a model and the gradients that come back.
 
-    def __init__(self, model: nn.Module) -> None:
+    Args:
+        model: any classifier
+        sharpness: a factor on its logits
+    """
+
+    def __init__(self, model: nn.Module, sharpness: float = 1.0) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.sharpness = model, sharpness
         self.forwards = self.backwards = 0
 
     def forward(self, x: Tensor) -> Tensor:
         """Count and pass on."""
         self.forwards += 1
-        logits: Tensor = self.model(x)
+        logits: Tensor = self.sharpness * self.model(x)
         if logits.requires_grad:
             logits.register_hook(self._count)
         return logits
@@ -88,14 +96,22 @@ class Counted(nn.Module):
 def build(objective: str, network: Network) -> Subject:
     """Make an objective around a fresh network, and a batch.
 
+    The labels are what the network says, and it says so clearly: an objective that searches only around
+    examples that are right, as MMA does, then has all its work to do.
+
     Args:
         objective: a registered name, with options as in "adversarial steps=10"
         network: what it is measured on
     """
     shape, options = network.image_shape, dict(network.options)
-    model = Counted(models.build(network.model, seed=0, image_shape=shape, options=options))
+    fresh = models.build(network.model, seed=0, image_shape=shape, options=options)
     keys = randomness.key(0, torch.arange(network.batch_size), "bench")
-    x, y = randomness.uniform(keys, shape), randomness.integers(keys, 10)
+    x = randomness.uniform(keys, shape)
+    with probing(fresh), torch.no_grad():
+        best = fresh(x).topk(2, dim=1)
+    y = best.indices[:, 0]
+    gap = (best.values[:, 0] - best.values[:, 1]).median()
+    model = Counted(fresh, sharpness=_CLEAR / float(gap))
     layout = memory_layout(model, torch.device("cpu"), channels_last=True)
     model.to(memory_format=layout)  # type: ignore[call-overload]
     name, *settings = objective.split()
@@ -163,7 +179,7 @@ def take_step(objective: Objective, x: Tensor, y: Tensor, step: int) -> tuple[tu
     model.forwards = model.backwards = 0
     objective.zero_grad(set_to_none=True)
     began = time.process_time()
-    objective(x, y, step=step).loss.backward()
+    objective(x, y, torch.arange(len(y)), step).loss.backward()
     return (model.forwards, model.backwards), time.process_time() - began
 
 

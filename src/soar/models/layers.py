@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from soar.errors import UserError, unknown
 
 Norm = Literal["none", "batch", "group"]
+Activation = Literal["relu", "softplus"]
 
 
 def require(holds: bool, field: str, got: Any, expected: str) -> None:
@@ -21,6 +24,18 @@ def require(holds: bool, field: str, got: Any, expected: str) -> None:
     """
     if not holds:
         raise UserError(f"model.{field}: got {got!r}, expected {expected} (flag --model.{field})")
+
+
+def activation_function(name: Activation) -> Callable[[Tensor], Tensor]:
+    """Give what stands between two layers; softplus is curved everywhere, as second derivatives like it.
+
+    Raises:
+        UserError: when there is no such activation
+    """
+    known: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "softplus": F.softplus}
+    if name not in known:
+        raise unknown("activation", name, known, "model.activation")
+    return known[name]
 
 
 def check_task(num_classes: int, image_shape: tuple[int, int, int]) -> None:

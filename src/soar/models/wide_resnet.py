@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from soar.models.layers import Layers, Norm, check_task, require, silence_branch
+from soar.models.layers import (
+    Activation,
+    Layers,
+    Norm,
+    activation_function,
+    check_task,
+    require,
+    silence_branch,
+)
 from soar.models.normalization import Statistics, normalization_layer
 
 
@@ -20,6 +28,7 @@ def wide_resnet(
     norm: Norm = "batch",
     groups: int = 8,
     conv_bias: bool = False,
+    activation: Activation = "relu",
     input_normalization: str | Statistics = "none",
     zero_init_residual: bool = False,
 ) -> WideResNet:
@@ -33,6 +42,7 @@ def wide_resnet(
         norm: what precedes each activation: none, batch or group
         groups: the groups of each group norm
         conv_bias: whether convolutions have biases
+        activation: relu or softplus
         input_normalization: none, per-image, the name of a data set, or means and deviations
         zero_init_residual: begin with every block equal to its shortcut
 
@@ -48,6 +58,7 @@ def wide_resnet(
         image_shape,
         depth=depth,
         widen=widen,
+        activation=activation,
         input_normalization=input_normalization,
     )
     initialize(network)
@@ -79,6 +90,7 @@ class WideResNet(nn.Module):
         image_shape: channels, height and width of an image
         depth: 6n + 4
         widen: factor on the widths 16, 32 and 64 of the stages
+        activation: relu or softplus
         input_normalization: the first layer, see `normalization_layer`
     """
 
@@ -90,6 +102,7 @@ class WideResNet(nn.Module):
         *,
         depth: int,
         widen: int,
+        activation: Activation,
         input_normalization: str | Statistics,
     ) -> None:
         super().__init__()
@@ -97,6 +110,7 @@ class WideResNet(nn.Module):
         require(depth >= 10 and depth % 6 == 4, "depth", depth, "6n + 4 such as 10, 28 or 34")
         require(widen >= 1, "widen", widen, "at least 1")
         self.normalization = normalization_layer(input_normalization, image_shape[0])
+        self.activate = activation_function(activation)
         self.stem = layers.conv(image_shape[0], 16)
         self.blocks = nn.Sequential()
         channels, blocks_per_stage = 16, (depth - 4) // 6
@@ -104,7 +118,9 @@ class WideResNet(nn.Module):
             stage, position = divmod(index, blocks_per_stage)
             stride = 2 if stage > 0 and position == 0 else 1
             outputs = 16 * widen * 2**stage
-            self.blocks.append(PreActivationBlock(layers, channels, outputs, stride=stride))
+            self.blocks.append(
+                PreActivationBlock(layers, channels, outputs, stride=stride, activate=self.activate)
+            )
             channels = outputs
         self.norm = layers.normalize(channels)
         self.linear = nn.Linear(channels, num_classes)
@@ -112,7 +128,7 @@ class WideResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map [0, 1] pixels to logits."""
         features = self.blocks(self.stem(self.normalization(x)))
-        logits: Tensor = self.linear(F.relu(self.norm(features)).mean(dim=(2, 3)))
+        logits: Tensor = self.linear(self.activate(self.norm(features)).mean(dim=(2, 3)))
         return logits
 
 
@@ -126,10 +142,20 @@ class PreActivationBlock(nn.Module):
         inputs: channels that come in
         outputs: channels that go out
         stride: of the first convolution and of the shortcut
+        activate: what follows each norm
     """
 
-    def __init__(self, layers: Layers, inputs: int, outputs: int, *, stride: int) -> None:
+    def __init__(
+        self,
+        layers: Layers,
+        inputs: int,
+        outputs: int,
+        *,
+        stride: int,
+        activate: Callable[[Tensor], Tensor],
+    ) -> None:
         super().__init__()
+        self.activate = activate
         self.norm1 = layers.normalize(inputs)
         self.conv1 = layers.conv(inputs, outputs, stride=stride)
         self.norm2 = layers.normalize(outputs)
@@ -140,6 +166,6 @@ class PreActivationBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the sum of branch and shortcut."""
-        activated = F.relu(self.norm1(x))
-        branch: Tensor = self.conv2(F.relu(self.norm2(self.conv1(activated))))
+        activated = self.activate(self.norm1(x))
+        branch: Tensor = self.conv2(self.activate(self.norm2(self.conv1(activated))))
         return branch + (x if self.shortcut is None else self.shortcut(activated))

@@ -2,10 +2,29 @@
 
 from soar.objectives.adversarial import Adversarial
 from soar.objectives.contract import check_objective
+from soar.objectives.cure import CURE
 from soar.objectives.foar import FOAR
+from soar.objectives.llr import LLR
+from soar.objectives.mart import MART
+from soar.objectives.mma import MMA
 from soar.objectives.objective import Objective, Output
 from soar.objectives.registry import OBJECTIVES
 from soar.objectives.soar import SOAR
 from soar.objectives.standard import Standard
+from soar.objectives.trades import TRADES
 
-__all__ = ["FOAR", "OBJECTIVES", "SOAR", "Adversarial", "Objective", "Output", "Standard", "check_objective"]
+__all__ = [
+    "CURE",
+    "FOAR",
+    "LLR",
+    "MART",
+    "MMA",
+    "OBJECTIVES",
+    "SOAR",
+    "TRADES",
+    "Adversarial",
+    "Objective",
+    "Output",
+    "Standard",
+    "check_objective",
+]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from soar.attacks.batch import perturb
 from soar.attacks.pgd import PGD
-from soar.losses import cross_entropy
+from soar.objectives import checks
 from soar.objectives.objective import Objective, Output
 from soar.objectives.registry import OBJECTIVES
 from soar.threat import Threat
@@ -46,6 +46,7 @@ class Adversarial(Objective):
     ) -> None:
         super().__init__(model, threat, seed=seed)
         self.required_threat()
+        checks.positive(steps=steps)
         self.attack = PGD(steps=steps, step_size=step_size, random_start=random_start, loss=loss)
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
@@ -53,4 +54,4 @@ class Adversarial(Objective):
         threat = self.required_threat()
         points = perturb(self.model, self.attack, threat, x, y, index=index, seed=self.seed, step=step)
         logits = self.model(points)
-        return Output(cross_entropy(logits, y).mean(), logits.detach(), {})
+        return Output(self.classification_loss(logits, y).mean(), logits.detach(), {})

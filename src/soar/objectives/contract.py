@@ -85,7 +85,7 @@ def _check_traces(build: Build, threat: Threat, x: Tensor, y: Tensor, classes: i
         # An objective may well warn of BatchNorm; it must keep its promises all the same.
         warnings.simplefilter("ignore")
         objective = build(model, threat)
-    objective(x, y).loss.backward()
+    objective(x, y, torch.arange(len(y))).loss.backward()
     assert modes == [module.training for module in model.modules()], "the mode is left as it was"
     after = list(model.parameters())
     assert flags == [parameter.requires_grad for parameter in after], "flags are left as they were"

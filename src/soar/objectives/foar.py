@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from soar.convolution import FastDoubleBackward
 from soar.curvature import input_gradient
-from soar.errors import UserError
 from soar.losses import cross_entropy
+from soar.objectives import checks
 from soar.objectives.objective import Objective, Output
 from soar.objectives.registry import OBJECTIVES
 from soar.objectives.starts import Start
@@ -51,8 +51,7 @@ class FOAR(Objective):
     ) -> None:
         super().__init__(model, threat, seed=seed)
         self.required_threat()
-        if weight < 0:
-            raise UserError(f"objective.weight: got {weight}, expected at least 0 (flag --objective.weight)")
+        checks.not_negative(weight=weight)
         self.start = Start(start, start_share, penalty_share)
         self.weight = weight
 
@@ -70,9 +69,10 @@ class FOAR(Objective):
             values, gradient = input_gradient(loss_at, points.detach(), differentiable=True)
         norm = threat.dual_norm(gradient)
         penalty = self.weight * self.start.remaining * threat.radius * norm
+        loss = self.classification_loss(answers[0], y) + penalty
         logits = answers[0].detach()
         return Output(
-            (values + penalty).mean(),
+            loss.mean(),
             logits,
             {
                 "cross_entropy": values.detach().mean(),

@@ -9,7 +9,8 @@ from typing import Literal
 
 import torch
 from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
+from torch.nn.modules.dropout import _DropoutNd
 
 Statistics = Literal["batch", "running"]
 
@@ -67,3 +68,15 @@ def full_precision(device: torch.device) -> Iterator[None]:
     finally:
         torch.backends.cuda.matmul.allow_tf32 = matmul
         torch.backends.cudnn.allow_tf32 = cudnn
+
+
+def depends_on_mode(model: nn.Module) -> bool:
+    """Tell whether a model in training answers differently than in eval mode.
+
+    Only layers that are known to do so are found: BatchNorm and its kin, and dropout. A model that asks
+    `self.training` by itself passes for one that does not.
+
+    >>> depends_on_mode(nn.Sequential(nn.Linear(2, 2), nn.Dropout())), depends_on_mode(nn.Linear(2, 2))
+    (True, False)
+    """
+    return any(isinstance(module, _NormBase | _DropoutNd) and module.training for module in model.modules())

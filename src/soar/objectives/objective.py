@@ -6,9 +6,11 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from soar.errors import UserError
+from soar.losses import cross_entropy
 from soar.threat import Threat
 
 
@@ -39,8 +41,13 @@ class Objective(nn.Module, ABC):
     allows_bfloat16: ClassVar[bool] = True
     """Whether the mathematics survives bfloat16; finite differences of gradients do not."""
 
+    needs_index: ClassVar[bool] = False
+    """Whether it remembers examples, and so must be told which ones a batch holds."""
+
     model: nn.Module
     threat: Threat | None
+    label_smoothing: float
+    """The part of every label that is spread over all classes, where the objective classifies."""
     micro_batches: int
     """How many calls make up one update; set by whoever accumulates gradients."""
 
@@ -50,6 +57,7 @@ class Objective(nn.Module, ABC):
         self.threat = threat
         self.seed = seed
         self.calls = 0
+        self.label_smoothing = 0.0
         self.micro_batches = 1
 
     def forward(self, x: Tensor, y: Tensor, index: Tensor | None = None, step: int | None = None) -> Output:
@@ -63,8 +71,17 @@ class Objective(nn.Module, ABC):
             y: true classes
             index: identity of each example; by default its position in the batch
             step: the training step; by default the number of calls so far
+
+        Raises:
+            UserError: without an index where the objective remembers examples
         """
         if index is None:
+            if self.needs_index:
+                name = type(self).__name__
+                raise UserError(
+                    f"{name} remembers every example, so its data need indices: call objective(x, y, index)"
+                    " with each example's position in the training set"
+                )
             index = torch.arange(len(y), device=y.device)
         if step is None:
             step = self.calls
@@ -74,6 +91,20 @@ class Objective(nn.Module, ABC):
     @abstractmethod
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
         """Give the loss of a batch; this is what a new objective implements."""
+
+    def classification_loss(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Give each example's cross-entropy with its label, smoothed where that was asked for.
+
+        (1 - s) (-log p_y) + s mean_k (-log p_k), with s the label smoothing (Szegedy et al., 2016). Only what
+        classifies is smoothed: inner searches and penalties keep the true label.
+
+        Args:
+            logits: the model's answer
+            y: true classes
+        """
+        if not self.label_smoothing:
+            return cross_entropy(logits, y)
+        return F.cross_entropy(logits, y, reduction="none", label_smoothing=self.label_smoothing)
 
     def required_threat(self) -> Threat:
         """Give the threat, or refuse to go on without one.

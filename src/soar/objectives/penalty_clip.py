@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
+
+from soar.objectives.processes import mean_over_processes
 
 
 class PenaltyClip:
@@ -29,6 +30,7 @@ class PenaltyClip:
     def __init__(self, limit: float) -> None:
         self.limit = limit
         self._step: int | None = None
+        self._calls = 0
         self._sum: list[Tensor] = []
         self._given: list[Tensor] = []
 
@@ -40,18 +42,20 @@ class PenaltyClip:
         Args:
             penalty: a scalar, the mean over the micro-batch
             model: whose parameters get the gradient
-            step: the update; a new one forgets what earlier micro-batches gave
+            step: the update; a new one, or one that is complete, forgets what earlier micro-batches gave
             micro_batches: M, how many calls make up one update
         """
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         gradients = torch.autograd.grad(
             penalty, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
         )
-        share = [_mean_over_processes(gradient) / micro_batches for gradient in gradients]
-        if micro_batches == 1 or self._step != step:
+        share = [mean_over_processes(gradient) / micro_batches for gradient in gradients]
+        # An update may be computed twice, as when weights are perturbed in between.
+        if self._step != step or self._calls == micro_batches:
+            self._calls = 0
             self._sum = [torch.zeros_like(gradient) for gradient in share]
             self._given = [torch.zeros_like(gradient) for gradient in share]
-        self._step = step
+        self._step, self._calls = step, self._calls + 1
         self._sum = [total + part for total, part in zip(self._sum, share, strict=True)]
         norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(total) for total in self._sum]))
         factor = (self.limit / norm.clamp(min=torch.finfo(norm.dtype).tiny)).clamp(max=1)
@@ -73,11 +77,3 @@ class _StandIn(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
         return None, None, *(outer[0] * gradient for gradient in ctx.gradients)
-
-
-def _mean_over_processes(gradient: Tensor) -> Tensor:
-    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
-        return gradient
-    gradient = gradient.contiguous().clone()
-    dist.all_reduce(gradient)
-    return gradient / dist.get_world_size()

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from soar import curvature, randomness
 from soar.convolution import FastDoubleBackward
-from soar.errors import UserError, unknown
 from soar.losses import cross_entropy
+from soar.objectives import checks
 from soar.objectives.inner_passes import Statistics, full_precision, statistics, warn_about_batch_norm
 from soar.objectives.objective import Objective, Output
 from soar.objectives.penalty_clip import PenaltyClip
@@ -96,11 +96,11 @@ class SOAR(Objective):
     ) -> None:
         super().__init__(model, threat, seed=seed)
         self.required_threat()
-        _check_positive(step=step, samples=samples, scale=scale, clamp=clamp, clip=clip)
-        _check_not_negative(corner=corner, weight=weight, warmup_steps=warmup_steps)
-        _check_choice("product", product, Product)
-        _check_choice("bound", bound, Bound)
-        _check_choice("batch_statistics", batch_statistics, Statistics)
+        checks.positive(step=step, samples=samples, scale=scale, clamp=clamp, clip=clip)
+        checks.not_negative(corner=corner, weight=weight, warmup_steps=warmup_steps)
+        checks.choice("product", product, Product)
+        checks.choice("bound", bound, Bound)
+        checks.choice("batch_statistics", batch_statistics, Statistics)
         self.start = Start(start, start_share, penalty_share)
         self.product, self.step, self.samples = product, step, samples
         self.bound, self.corner, self.scale = bound, corner, scale
@@ -119,7 +119,7 @@ class SOAR(Objective):
             found = expand(points, y, keys)
         norms = found.norms if self.clamp is None else found.norms.clamp(max=self.clamp)
         penalty = (self.factor(x, step) * norms.mean(dim=1)).mean()
-        loss = found.values.mean()
+        loss = self.classification_loss(found.logits, y).mean()
         metrics = self._metrics(found, penalty)
         if self.clip is not None:
             penalty, metrics["penalty_gradient"] = self.clip.apply(
@@ -222,21 +222,3 @@ def soar_paper(model: nn.Module, threat: Threat, *, seed: int = 0) -> SOAR:
         clamp=10.0,
         seed=seed,
     )
-
-
-def _check_positive(**values: float | None) -> None:
-    for name, value in values.items():
-        if value is not None and value <= 0:
-            raise UserError(f"objective.{name}: got {value}, expected above 0 (flag --objective.{name})")
-
-
-def _check_not_negative(**values: float) -> None:
-    for name, value in values.items():
-        if value < 0:
-            raise UserError(f"objective.{name}: got {value}, expected at least 0 (flag --objective.{name})")
-
-
-def _check_choice(name: str, value: str, kind: object) -> None:
-    choices = getattr(kind, "__args__", ())
-    if value not in choices:
-        raise unknown(name, value, choices, f"objective.{name}")

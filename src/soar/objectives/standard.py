@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from soar.losses import cross_entropy
 from soar.objectives.objective import Objective, Output
 from soar.objectives.registry import OBJECTIVES
 
@@ -26,4 +25,4 @@ class Standard(Objective):
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:  # noqa: ARG002
         """Give the mean cross-entropy."""
         logits = self.model(x)
-        return Output(cross_entropy(logits, y).mean(), logits.detach(), {})
+        return Output(self.classification_loss(logits, y).mean(), logits.detach(), {})

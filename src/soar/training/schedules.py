@@ -18,7 +18,7 @@ def lr_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> fl
 
         warm-up    (step + 1) / w
         constant   1
-        step       decay ** (number of milestones passed)
+        step       the product of the decays of all milestones passed
         cosine     (1 + cos(pi t)) / 2
         one-cycle  1 - t
 
@@ -41,7 +41,8 @@ def lr_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> fl
         return (step + 1) / warmup
     if settings.schedule == "step":
         passed = sum(step >= milestone * steps_per_epoch for milestone in settings.milestones)
-        return settings.decay**passed
+        decay = settings.decay
+        return decay**passed if isinstance(decay, float) else math.prod(decay[:passed])
     share = (step - warmup) / max(total - warmup, 1)
     if settings.schedule == "cosine":
         return (1 + math.cos(math.pi * share)) / 2

@@ -39,14 +39,20 @@ class TrainingSettings:
     """How the learning rate goes; always per update, not per epoch."""
     milestones: tuple[Positive, ...] = ()
     """For "step": the epochs after which the rate is multiplied by `decay`."""
-    decay: Share = 0.1
-    """For "step": the factor at each milestone."""
+    decay: Share | tuple[Share, ...] = 0.1
+    """For "step": the factor at each milestone, one for all or one for each."""
     warmup_epochs: NotNegative = 0.0
     """The rate rises linearly for so long; "one-cycle" rises for 0.3 of the training when 0."""
     clip_grad_norm: Positive | None = None
     """Scale the gradient down to this l2 norm when it is longer."""
     eps_warmup_epochs: NotNegative = 0.0
     """The threat grows linearly to its full size for so long."""
+    label_smoothing: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    """The part of every label that is spread over all classes, in the objective's classification loss."""
+    weight_perturbation: NotNegative = 0.0
+    """Take gradients where each layer was moved uphill by this share of its norm (AWP); 0.005 is usual."""
+    weight_perturbation_after: NotNegative = 0.0
+    """Epochs before the first perturbation of weights."""
     ema_decay: Share | None = None
     """Keep an exponential moving average of the weights, and validate and select that."""
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -129,6 +135,11 @@ def _check_training(settings: TrainingSettings, section: str) -> None:
         raise UserError(
             f"{section}.milestones: got {list(settings.milestones)}, but only the schedule 'step' "
             f"uses them and {section}.schedule is '{settings.schedule}'"
+        )
+    if not isinstance(settings.decay, float) and len(settings.decay) != len(settings.milestones):
+        raise UserError(
+            f"{section}.decay: got {len(settings.decay)} factors for {len(settings.milestones)} milestones, "
+            f"expected one for each, or a single number for all (flag --{section}.decay)"
         )
     if settings.nesterov and not settings.momentum:
         raise UserError(f"{section}.nesterov needs {section}.momentum above 0, got 0.0")

@@ -10,13 +10,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from soar.attacks.recall import Recall
 from soar.errors import UserError
 from soar.model_state import placement
+from soar.objectives.inner_passes import statistics
 from soar.training import schedules
 from soar.training.averaging import Average
 from soar.training.distributed import World, local_batch
 from soar.training.layout import memory_layout
 from soar.training.settings import TrainingSettings
+from soar.training.weight_perturbation import perturbed_weights
 
 if TYPE_CHECKING:
     from soar.data import Batch
@@ -55,6 +58,7 @@ class Updates:
         self.steps_per_epoch = steps_per_epoch
         self.threat = objective.threat
         objective.micro_batches = settings.accumulate
+        objective.label_smoothing = settings.label_smoothing
         self.micro_batch = local_batch(settings.batch_size, settings.accumulate, world)
         self.layout = memory_layout(objective.model, device, channels_last=settings.channels_last)
         objective.to(device)
@@ -105,7 +109,7 @@ class Updates:
         return {"lr": lr, "eps": self.objective.threat.radius}
 
     def backward(self, batch: Batch, step: int) -> dict[str, Tensor]:
-        """Fill the gradients from a batch, one micro-batch after the other.
+        """Fill the gradients from a batch.
 
         Returns:
             The loss, the accuracy, the gradient's norm and the objective's metrics, as means over the batch.
@@ -113,18 +117,37 @@ class Updates:
         self.optimizer.zero_grad(set_to_none=True)
         x = batch.x.to(self.device, self.dtype, memory_format=self.layout)
         y, index = batch.y.to(self.device), batch.index.to(self.device)
-        parts = [part.split(self.micro_batch) for part in (x, y, index)]
+        parts = [*zip(*(part.split(self.micro_batch) for part in (x, y, index)), strict=True)]
+        figures = self._with_perturbed_weights(parts, step) if self._perturbs(step) else self._go(parts, step)
+        norms = torch.stack(torch._foreach_norm(self._gradients()))
+        return figures | {"grad_norm": torch.linalg.vector_norm(norms)}
+
+    def _perturbs(self, step: int) -> bool:
+        begin = round(self.settings.weight_perturbation_after * self.steps_per_epoch)
+        return self.settings.weight_perturbation > 0 and step >= begin
+
+    def _with_perturbed_weights(self, parts: list[tuple[Tensor, ...]], step: int) -> dict[str, Tensor]:
+        """Find out which way is uphill, and take the gradients there, at the points of the same attack."""
+        recall = Recall()
+        # Of the two looks at the batch, BatchNorm counts the second.
+        with recall.recording(), statistics(self.objective.model, "batch"):
+            self._go(parts, step)
+        uphill = perturbed_weights(self.parameters, self.settings.weight_perturbation)
+        with uphill, recall.replaying():
+            return self._go(parts, step)
+
+    def _go(self, parts: list[tuple[Tensor, ...]], step: int) -> dict[str, Tensor]:
+        """Add up the gradients of one micro-batch after the other."""
         number = self.settings.accumulate
         figures: list[dict[str, Tensor]] = []
-        for place, (images, labels, identities) in enumerate(zip(*parts, strict=True), start=1):
+        for place, (images, labels, identities) in enumerate(parts, start=1):
             with self._synchronising(place == number):
                 with self._precision():
                     output = self.wrapped(images, labels, identities, step)
                 (output.loss / number).backward()
             accuracy = (output.logits.argmax(dim=1) == labels).float().mean()
             figures.append({"loss": output.loss.detach(), "accuracy": accuracy, **output.metrics})
-        norms = torch.stack(torch._foreach_norm(self._gradients()))
-        return _means(figures) | {"grad_norm": torch.linalg.vector_norm(norms)}
+        return _means(figures)
 
     def apply(self, step: int, grad_norm: float) -> None:
         """Change the weights by the gradients, cut to the longest allowed norm."""

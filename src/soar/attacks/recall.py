@@ -1,0 +1,69 @@
+"""Remember what inner searches found, so that a second look at the same batch need not search again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+Found = TypeVar("Found")
+
+_current: ContextVar[Callable[[Callable[[], Any]], Any] | None] = ContextVar("recall", default=None)
+
+
+class Recall:
+    """Notes the results of searches in their order, and gives them back in that order.
+
+    An objective that is evaluated twice on one batch, as when its weights are perturbed in between, then pays
+    for its attack once. It need not know: `perturb` and every search of an objective go through `recalled`.
+
+    >>> recall = Recall()
+    >>> with recall.recording():
+    ...     recalled(lambda: "found")
+    'found'
+    >>> with recall.replaying():
+    ...     recalled(lambda: "not asked")
+    'found'
+    """
+
+    def __init__(self) -> None:
+        self._found: deque[Any] = deque()
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Let searches run, and note what they find."""
+
+        def run(search: Callable[[], Any]) -> Any:
+            self._found.append(search())
+            return self._found[-1]
+
+        with _answering(run):
+            yield
+
+    @contextmanager
+    def replaying(self) -> Iterator[None]:
+        """Answer searches with what was noted, first noted first given."""
+        with _answering(lambda _: self._found.popleft()):
+            yield
+
+
+def recalled(search: Callable[[], Found]) -> Found:
+    """Run a search, unless a `Recall` knows its result already.
+
+    Args:
+        search: gives tensors that carry no graph
+    """
+    answer = _current.get()
+    found: Found = search() if answer is None else answer(search)
+    return found
+
+
+@contextmanager
+def _answering(answer: Callable[[Callable[[], Any]], Any]) -> Iterator[None]:
+    token = _current.set(answer)
+    try:
+        yield
+    finally:
+        _current.reset(token)

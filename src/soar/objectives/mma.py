@@ -1,0 +1,191 @@
+"""MMA (Ding et al., 2020): push every example's own decision boundary away, as far as a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from soar import epsilon, randomness
+from soar.attacks.recall import recalled
+from soar.errors import UserError
+from soar.losses import cross_entropy, soft_margin
+from soar.model_state import probing
+from soar.objectives import checks
+from soar.objectives.ascent import ascend
+from soar.objectives.inner_passes import statistics
+from soar.objectives.margins import Margins
+from soar.objectives.objective import Objective, Output
+from soar.objectives.registry import OBJECTIVES
+from soar.shapes import per_example
+from soar.threat import Threat
+
+# The boundary is looked for a little beyond the limit, so that "farther than the limit" can be told.
+_BEYOND = 1.05
+_CROSSING = 2.5
+
+
+class Boundary(NamedTuple):
+    """Where the examples of a batch are trained, and why there."""
+
+    points: Tensor
+    """on the boundary for examples that are right, the image itself for the others"""
+    margins: Tensor
+    """how far the boundary is; 0 for examples that are wrong"""
+    counts: Tensor
+    """1 for examples that are wrong or nearer to the boundary than the limit, 0 for the others"""
+
+
+@OBJECTIVES.register("mma")
+class MMA(Objective):
+    r"""Cross-entropy at each example's own boundary point, until its margin is large enough (max margin).
+
+    c mean_i l(x_i) + (1 - c) 1/B [ sum_{right, t_i < D} l(x_i + t_i u_i) + sum_{wrong} l(x_i) ]
+
+    An example is right when its soft margin logsumexp_{j != y} f_j - f_y is below 0. PGD on that margin, in
+    a ball as large as the example's margin was in the epoch before, gives the direction u; bisection along
+    it gives the margin t, the smallest step tried that makes the model wrong. Margins are kept by example
+    index, saved in checkpoints and shared between processes.
+
+    k + m + 2 forward and k + 2 backward passes with k steps and m bisections, of which the search sees only
+    the examples that are right. The search runs in eval mode, without gradients where it needs none, and its
+    points stay in [0, 1]. The pass that counts for BatchNorm's statistics is that at the images.
+
+    Args:
+        model: any module that maps images in [0, 1] to logits
+        threat: what the adversary may do, linf or l2
+        max_margin: D, beyond which an example counts no more; by default four times eps
+        min_margin: the smallest ball that is searched; by default a sixth of eps
+        steps: how many steps PGD takes
+        bisections: how many points are tried between image and limit
+        clean_share: c, the part of the loss that is taken at the images
+        seed: seed of the random starts
+    """
+
+    needs_index: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        model: nn.Module,
+        threat: Threat,
+        *,
+        max_margin: str | float | Fraction | None = None,
+        min_margin: str | float | Fraction | None = None,
+        steps: int = 10,
+        bisections: int = 10,
+        clean_share: float = 1 / 3,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model, threat, seed=seed)
+        checks.positive(steps=steps, bisections=bisections)
+        checks.share(clean_share=clean_share)
+        self.max_margin = None if max_margin is None else epsilon.parse(max_margin, "objective.max_margin")
+        self.min_margin = None if min_margin is None else epsilon.parse(min_margin, "objective.min_margin")
+        self.steps, self.bisections, self.clean_share = steps, bisections, clean_share
+        self.margins = Margins()
+        smallest, largest = self.limits(self.required_threat())
+        if smallest >= largest:
+            raise UserError(
+                f"objective.min_margin: got {smallest:g}, expected below objective.max_margin,"
+                f" which is {largest:g} (flag --objective.min_margin)"
+            )
+
+    def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
+        """Find the boundary of every example that is right, and train there."""
+        natural = self.model(x)
+        right = soft_margin(natural.detach(), y) < 0
+        found = recalled(lambda: self._search(x, y, right, index, step))
+        with statistics(self.model, "batch"):
+            attacked = self.model(found.points)
+        at_boundary = found.counts * self.classification_loss(attacked, y)
+        loss = self.clean_share * self.classification_loss(natural, y) + (1 - self.clean_share) * at_boundary
+        return Output(
+            loss.mean(),
+            attacked.detach(),
+            {
+                "cross_entropy": cross_entropy(natural.detach(), y).mean(),
+                "margin": found.margins.mean(),
+                "right": right.to(x.dtype).mean(),
+                "counted": found.counts.mean(),
+            },
+        )
+
+    def limits(self, threat: Threat) -> tuple[float, float]:
+        """Give the radius of the smallest ball that is searched, and D.
+
+        Args:
+            threat: whose eps sets what was not given
+        """
+        smallest = threat.eps / 6 if self.min_margin is None else self.min_margin
+        largest = threat.eps * 4 if self.max_margin is None else self.max_margin
+        return float(smallest), float(largest)
+
+    def get_extra_state(self) -> Tensor:
+        """Give the margins, for checkpoints."""
+        return self.margins.table
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the margins from a checkpoint."""
+        self.margins.table = state.cpu()
+
+    def _search(self, x: Tensor, y: Tensor, right: Tensor, index: Tensor, step: int) -> Boundary:
+        threat = self.required_threat()
+        smallest, largest = self.limits(threat)
+        points, margins = x.detach().clone(), x.new_zeros(len(x))
+        if bool(right.any()):
+            images, classes, identities = x[right].detach(), y[right], index[right]
+            radius = self.margins.of(identities).to(x.dtype).clamp(smallest, _BEYOND * largest)
+            keys = randomness.key(self.seed, identities, "mma start", step)
+
+            def height(candidates: Tensor) -> Tensor:
+                return soft_margin(self.model(candidates), classes)
+
+            with probing(self.model):
+                ends = ascend(
+                    height,
+                    threat,
+                    images,
+                    threat.random_start(images, keys, radius),
+                    steps=self.steps,
+                    step_size=_CROSSING * radius / self.steps,
+                    radius=radius,
+                )
+                direction = (ends - images) / per_example(radius, images)
+                with torch.no_grad():
+                    at = _line(images, direction)
+                    found = bisect(
+                        lambda t: height(at(t)) >= 0, radius, _BEYOND * largest, rounds=self.bisections
+                    )
+            points[right], margins[right] = at(found), found
+        self.margins.store(index, margins)
+        return Boundary(points, margins, (~right | (margins < largest)).to(x.dtype))
+
+
+def bisect(is_wrong: Callable[[Tensor], Tensor], first: Tensor, largest: float, *, rounds: int) -> Tensor:
+    """Give the smallest length, of those tried, at which something goes wrong; `largest` where it never does.
+
+    Args:
+        is_wrong: from one length an example to whether it is wrong there
+        first: the lengths to try first
+        largest: where to stop looking
+        rounds: how many lengths to try
+
+    >>> bisect(lambda t: t >= 0.3, torch.tensor([0.5]), 1.0, rounds=12)
+    tensor([0.3000])
+    """
+    low, high = torch.zeros_like(first), torch.full_like(first, largest)
+    tried = first
+    for _ in range(rounds):
+        wrong = is_wrong(tried)
+        high = torch.where(wrong, tried, high)
+        low = torch.where(wrong, low, tried)
+        tried = (low + high) / 2
+    return high
+
+
+def _line(images: Tensor, direction: Tensor) -> Callable[[Tensor], Tensor]:
+    """Give the points that lie so far from the images in a direction, clipped to the pixel range."""
+    return lambda t: (images + per_example(t, images) * direction).clamp(0, 1)
