@@ -60,13 +60,13 @@ class Concatenated(SOAR):
         z = draw_direction(keys[0], tuple(points.shape[1:]))
         length = per_example(torch.linalg.vector_norm(z.pixels.flatten(1), dim=1), points)
         both = torch.cat([points, points + self.step * z.pixels / length])
-        values, gradients = input_gradient(loss_at, both, differentiable=True)
+        _, gradients = input_gradient(loss_at, both, differentiable=True)
         near, far = gradients.chunk(2)
         product = augmented_product(
             length * (far - near) / self.step, near, z, corner=self.corner, scale=self.scale
         )
         count = len(y)
-        return Expansion(answers[0][:count], values[:count], near, augmented_norm(product)[:, None])
+        return Expansion(answers[0][:count], near, augmented_norm(product)[:, None])
 
 
 class FromParts(SOAR):
@@ -80,10 +80,10 @@ class FromParts(SOAR):
             return cross_entropy(answers[-1], y)
 
         z = draw_direction(keys[0], tuple(points.shape[1:]))
-        values, slope = input_gradient(loss_at, points, differentiable=True)
+        _, slope = input_gradient(loss_at, points, differentiable=True)
         along = curvature.gauss_newton_product(self.model, points, z.pixels, differentiable=True)
         product = augmented_product(along, slope, z, corner=self.corner, scale=self.scale)
-        return Expansion(answers[0], values, slope, augmented_norm(product)[:, None])
+        return Expansion(answers[0], slope, augmented_norm(product)[:, None])
 
 
 def along_by_two_passes_back(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:

@@ -45,7 +45,7 @@ def kl_divergence(logits: Tensor, reference_logits: Tensor) -> Tensor:
 def log_other(logits: Tensor, classes: Tensor) -> Tensor:
     r"""Give log(1 - p_c), the log-probability of all other classes together.
 
-    log(1 - p_c) = logsumexp_{j != c} z_j - logsumexp_j z_j
+    log(1 - p_c) = logsumexp_{j != c} log p_j
 
     Nothing is subtracted from 1, so that it stays exact, with its slope, where p_c is 1 to the last digit.
 
@@ -56,8 +56,8 @@ def log_other(logits: Tensor, classes: Tensor) -> Tensor:
     >>> log_other(torch.tensor([[0.0, 1000.0]]), torch.tensor([1]))
     tensor([-1000.])
     """
-    _, others = _split(logits, classes)
-    return others.logsumexp(dim=1) - logits.logsumexp(dim=1)
+    _, others = _split(F.log_softmax(logits, dim=1), classes)
+    return others.logsumexp(dim=1)
 
 
 def soft_margin(logits: Tensor, labels: Tensor) -> Tensor:

@@ -67,18 +67,18 @@ class CURE(Objective):
             return cross_entropy(answers[-1], y)
 
         with full_precision(x.device), FastDoubleBackward():
-            values, gradient = curvature.input_gradient(loss_at, x, differentiable=True)
+            _, gradient = curvature.input_gradient(loss_at, x, differentiable=True)
             uphill = x + self.length(step) * self._direction(gradient.detach())
             with statistics(self.model, "batch"):
                 _, further = curvature.input_gradient(loss_at, uphill, differentiable=True)
         change = (further - gradient).flatten(1).square().sum(dim=1)
-        loss = self.classification_loss(answers[0], y) + self.weight * change
+        classified = self.classification_loss(answers[0], y)
         logits = answers[0].detach()
         return Output(
-            loss.mean(),
+            (classified + self.weight * change).mean(),
             logits,
             {
-                "cross_entropy": values.detach().mean(),
+                "cross_entropy": classified.detach().mean(),
                 "penalty": self.weight * change.detach().mean(),
                 "gradient_norm": torch.linalg.vector_norm(gradient.detach().flatten(1), dim=1).mean(),
                 "confidence": logits.softmax(dim=1).amax(dim=1).mean(),

@@ -66,16 +66,16 @@ class FOAR(Objective):
             return cross_entropy(answers[-1], y)
 
         with FastDoubleBackward():
-            values, gradient = input_gradient(loss_at, points.detach(), differentiable=True)
+            _, gradient = input_gradient(loss_at, points.detach(), differentiable=True)
         norm = threat.dual_norm(gradient)
         penalty = self.weight * self.start.remaining * threat.radius * norm
-        loss = self.classification_loss(answers[0], y) + penalty
+        classified = self.classification_loss(answers[0], y)
         logits = answers[0].detach()
         return Output(
-            loss.mean(),
+            (classified + penalty).mean(),
             logits,
             {
-                "cross_entropy": values.detach().mean(),
+                "cross_entropy": classified.detach().mean(),
                 "penalty": penalty.detach().mean(),
                 "gradient_norm": norm.detach().mean(),
                 "confidence": torch.softmax(logits, dim=1).amax(dim=1).mean(),

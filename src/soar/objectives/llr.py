@@ -79,14 +79,14 @@ class LLR(Objective):
                 reached = loss_at(points)
         predicted = along(gradient, points - x)
         violation = (reached - values - predicted).abs()
-        loss = self.classification_loss(answers[0], y)
-        loss = loss + self.linearity_weight * violation + self.gradient_weight * predicted.abs()
+        classified = self.classification_loss(answers[0], y)
+        penalty = self.linearity_weight * violation + self.gradient_weight * predicted.abs()
         logits = answers[0].detach()
         return Output(
-            loss.mean(),
+            (classified + penalty).mean(),
             logits,
             {
-                "cross_entropy": values.detach().mean(),
+                "cross_entropy": classified.detach().mean(),
                 "violation": violation.detach().mean(),
                 "predicted_change": predicted.detach().abs().mean(),
                 "confidence": logits.softmax(dim=1).amax(dim=1).mean(),

@@ -27,7 +27,7 @@ class MART(Objective):
     passes with k steps of the attack on cross-entropy, which sees the model in eval mode. The pass that
     counts for BatchNorm's statistics is that at the image.
 
-    Logarithms of 1 - q_k and 1 - p_y are differences of two logsumexp, one without the class in question.
+    Logarithms of 1 - q_k and 1 - p_y are taken as the logsumexp of the other classes' log-probabilities.
     They are exact for any logits that float32 holds, so no constant is added that would cut off the slope of
     confident mistakes or hide a NaN.
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from soar import epsilon, randomness
 from soar.attacks.recall import recalled
 from soar.errors import UserError
-from soar.losses import cross_entropy, soft_margin
+from soar.losses import soft_margin
 from soar.model_state import probing
 from soar.objectives import checks
 from soar.objectives.ascent import ascend
@@ -101,12 +101,13 @@ class MMA(Objective):
         with statistics(self.model, "batch"):
             attacked = self.model(found.points)
         at_boundary = found.counts * self.classification_loss(attacked, y)
-        loss = self.clean_share * self.classification_loss(natural, y) + (1 - self.clean_share) * at_boundary
+        at_image = self.classification_loss(natural, y)
+        loss = self.clean_share * at_image + (1 - self.clean_share) * at_boundary
         return Output(
             loss.mean(),
             attacked.detach(),
             {
-                "cross_entropy": cross_entropy(natural.detach(), y).mean(),
+                "cross_entropy": at_image.detach().mean(),
                 "margin": found.margins.mean(),
                 "right": right.to(x.dtype).mean(),
                 "counted": found.counts.mean(),

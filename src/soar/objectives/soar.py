@@ -36,7 +36,6 @@ class Expansion(NamedTuple):
     """The loss around x' to second order, along some random directions."""
 
     logits: Tensor
-    values: Tensor
     gradient: Tensor
     norms: Tensor
     """||Hz||, shape (examples, samples)"""
@@ -120,7 +119,7 @@ class SOAR(Objective):
         norms = found.norms if self.clamp is None else found.norms.clamp(max=self.clamp)
         penalty = (self.factor(x, step) * norms.mean(dim=1)).mean()
         loss = self.classification_loss(found.logits, y).mean()
-        metrics = self._metrics(found, penalty)
+        metrics = self._metrics(found, loss, penalty)
         if self.clip is not None:
             penalty, metrics["penalty_gradient"] = self.clip.apply(
                 penalty, self.model, step=step, micro_batches=self.micro_batches
@@ -148,7 +147,7 @@ class SOAR(Objective):
             answers.append(self.model(images))
             return cross_entropy(answers[-1], y)
 
-        values, gradient = curvature.input_gradient(loss_at, points, differentiable=True)
+        _, gradient = curvature.input_gradient(loss_at, points, differentiable=True)
         slope = gradient
         norms = []
         with statistics(self.model, self.batch_statistics):
@@ -160,7 +159,7 @@ class SOAR(Objective):
                 along = self._hessian_product(loss_at, points, slope, z.pixels)
                 augmented = curvature.augmented_product(along, slope, z, corner=self.corner, scale=self.scale)
                 norms.append(curvature.augmented_norm(augmented))
-        return Expansion(answers[0], values, gradient, torch.stack(norms, dim=1))
+        return Expansion(answers[0], gradient, torch.stack(norms, dim=1))
 
     def _hessian_product(
         self, loss_at: curvature.LossAt, points: Tensor, gradient: Tensor, direction: Tensor
@@ -185,13 +184,13 @@ class SOAR(Objective):
             norms.append(curvature.augmented_norm(product))
             answers = logits if answers is None else answers
         assert answers is not None
-        return Expansion(answers, cross_entropy(answers, y), gradient, torch.stack(norms, dim=1))
+        return Expansion(answers, gradient, torch.stack(norms, dim=1))
 
-    def _metrics(self, found: Expansion, penalty: Tensor) -> dict[str, Tensor]:
+    def _metrics(self, found: Expansion, loss: Tensor, penalty: Tensor) -> dict[str, Tensor]:
         norms = found.norms.detach()
         beyond = norms > self.clamp if self.clamp is not None else torch.zeros_like(norms, dtype=torch.bool)
         return {
-            "cross_entropy": found.values.detach().mean(),
+            "cross_entropy": loss.detach(),
             "penalty": penalty.detach(),
             "curvature": norms.mean(),
             "clamped": beyond.to(norms.dtype).mean(),
