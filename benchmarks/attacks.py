@@ -3,8 +3,10 @@
     python benchmarks/attacks.py                    the bundled sample of Fashion-MNIST, linf 0.1
     python benchmarks/attacks.py --data cifar10     linf 8/255; needs `soar data fetch cifar10`
     python benchmarks/attacks.py --quick            tiny numbers in seconds, to see that it works
+    python benchmarks/attacks.py --runs runs/a runs/b --attacks APGD-CE standard --images 500 --name strength
 
-Two small networks are trained first, one without defence and one by PGD, and kept in benchmarks/.cache.
+Two small networks are trained first, one without defence and one by PGD, and kept in benchmarks/.cache; with
+--runs trained networks of your own take their place, with their data and threat.
 
 The task is to say how many images stay right. Every library gets the model in eval mode and all images, as
 its documentation shows it. What counts is its own call, and the prediction of the points it returns where
@@ -20,11 +22,10 @@ import argparse
 import importlib.metadata
 import json
 import statistics
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import nn
 
-from soar import attacks, data, models, objectives
+from peers import LIBRARIES, Counted, Task, predicted
+from soar import data, models, objectives, runs
 from soar.environment import environment
 from soar.errors import UserError
 from soar.threat import Linf
@@ -58,172 +60,17 @@ class Size:
     training_images: int = 20_000
     standard_epochs: int = 4
     robust_epochs: int = 6
+    auto_steps: int = 100
+    queries: int = 5000
 
 
-QUICK = Size(24, 1, 3, 2, 16, width=8, training_images=512, standard_epochs=1, robust_epochs=1)
+QUICK = Size(
+    24, 1, 3, 2, 16, 8, training_images=512, standard_epochs=1, robust_epochs=1, auto_steps=4, queries=8
+)
 
 
 Pair = tuple[str, str]  # an attack and a library
 Row = dict[str, Any]  # a line of the table
-Runs = dict[str, Callable[[], Tensor]]
-"""For each attack of a library, a call that attacks all images and gives the points that were found."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """What every library is given."""
-
-    threat: Linf
-    images: Tensor
-    labels: Tensor
-    steps: int
-    restarts: int
-    batch_size: int
-    seed: int = 0
-
-    @property
-    def step_size(self) -> Fraction:
-        """A quarter of the radius: 2/255 for 8/255."""
-        return self.threat.eps / 4
-
-    @property
-    def names(self) -> tuple[str, str, str]:
-        """The attacks that the libraries have in common."""
-        return "FGSM", f"PGD-{self.steps}", f"PGD-{self.steps} x{self.restarts}"
-
-    def named(self, run: Callable[[Any], Tensor], recipes: tuple[Any, Any, Any]) -> Runs:
-        """Name a library's versions of those attacks."""
-        return {name: partial(run, recipe) for name, recipe in zip(self.names, recipes, strict=True)}
-
-
-class Counted(nn.Module):
-    """A model that counts the samples that go through it, forwards and backwards."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-        self.forwards = self.backwards = 0
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Count and pass on."""
-        self.forwards += len(x)
-        logits: Tensor = self.model(x)
-        if logits.requires_grad:
-            logits.register_hook(self.count_backward)
-        return logits
-
-    def count_backward(self, gradient: Tensor) -> None:
-        """Count the samples of a gradient that comes back."""
-        self.backwards += len(gradient)
-
-
-def ours(model: Counted, task: Task) -> Runs:
-    """Our attacks; each run checks the engine's own count of passes against the model's."""
-
-    def run(attack: attacks.PGD) -> Tensor:
-        found = attacks.run(
-            model, attack, task.threat, task.images, task.labels, seed=task.seed, batch_size=task.batch_size
-        )
-        claimed = int(found.forward.sum()), int(found.backward.sum())
-        counted = model.forwards, model.backwards
-        if claimed != counted:
-            raise SystemExit(f"{attack.label}: the engine counts {claimed} passes, the model {counted}")
-        return found.adversarial
-
-    pgd = attacks.PGD(steps=task.steps, step_size=task.step_size)
-    return task.named(run, (attacks.FGSM(), pgd, replace(pgd, restarts=task.restarts)))
-
-
-def torchattacks(model: Counted, task: Task) -> Runs:
-    """FGSM and PGD of torchattacks, restarts by its MultiAttack; it returns points only."""
-    import torchattacks as library
-
-    eps, alpha = task.threat.radius, float(task.step_size)
-    pgd = [library.PGD(model, eps, alpha, task.steps) for _ in range(task.restarts)]
-    chosen = (library.FGSM(model, eps), pgd[0], library.MultiAttack(pgd))
-    return task.named(lambda attack: by_batches(attack, task, model), chosen)
-
-
-def torchattacks_right_only(model: Counted, task: Task) -> Runs:
-    """The same, behind a prediction of the clean images."""
-    torchattacks(model, task)
-
-    def run(name: str) -> Tensor:
-        right = predicted(model, task.images, task.batch_size) == task.labels
-        points = task.images.clone()
-        if right.any():
-            subset = replace(task, images=task.images[right], labels=task.labels[right])
-            points[right] = torchattacks(model, subset)[name]()
-        return points
-
-    return task.named(run, task.names)
-
-
-def foolbox(model: Counted, task: Task) -> Runs:
-    """FGSM and PGD of foolbox, restarts by `repeat`; it tells which points fool the model."""
-    import foolbox as library
-
-    wrapped = library.PyTorchModel(model, bounds=(0, 1), device="cpu")
-    pgd = library.attacks.LinfPGD(abs_stepsize=float(task.step_size), steps=task.steps)
-    fgsm = library.attacks.LinfFastGradientAttack()
-
-    def run(attack: Any) -> Tensor:
-        return by_batches(lambda x, y: attack(wrapped, x, y, epsilons=task.threat.radius)[1], task)
-
-    return task.named(run, (fgsm, pgd, pgd.repeat(task.restarts)))
-
-
-def art(model: Counted, task: Task) -> Runs:
-    """FGSM and PGD of the Adversarial Robustness Toolbox; it returns points only."""
-    from art.attacks.evasion import FastGradientMethod, ProjectedGradientDescent
-    from art.estimators.classification import PyTorchClassifier
-
-    shape, loss = tuple(task.images.shape[1:]), nn.CrossEntropyLoss()
-    classifier = PyTorchClassifier(model, loss, shape, 10, clip_values=(0.0, 1.0), device_type="cpu")
-    common = {"eps": task.threat.radius, "batch_size": task.batch_size}
-    steps = {"eps_step": float(task.step_size), "max_iter": task.steps, "verbose": False}
-    pgd = partial(ProjectedGradientDescent, classifier, **common, **steps)
-    fgsm = FastGradientMethod(classifier, **common)
-
-    def run(attack: Any) -> Tensor:
-        points = torch.from_numpy(attack.generate(task.images.numpy(), task.labels.numpy()))
-        predicted(model, points, task.batch_size)
-        return points
-
-    return task.named(run, (fgsm, pgd(num_random_init=1), pgd(num_random_init=task.restarts)))
-
-
-def pyautoattack(model: Counted, task: Task) -> Runs:
-    """APGD-CE of AutoAttack: another attack with five times the steps, a reference for strength."""
-    from pyautoattack.autopgd_base import APGDAttack
-
-    steps = 5 * task.steps
-    attack = APGDAttack(model, n_iter=steps, eps=task.threat.radius, seed=task.seed, device="cpu")
-    return {f"APGD-CE {steps} (reference)": partial(by_batches, attack.perturb, task, model)}
-
-
-LIBRARIES: dict[str, Callable[[Counted, Task], Runs]] = {
-    "soar": ours,
-    "torchattacks": torchattacks,
-    "torchattacks, right only": torchattacks_right_only,
-    "foolbox": foolbox,
-    "ART": art,
-    "pyautoattack": pyautoattack,
-}
-
-
-def by_batches(attack: Callable[..., Tensor], task: Task, judge: nn.Module | None = None) -> Tensor:
-    """Attack batch after batch; predict the points with `judge` where the library gives no verdict."""
-    batches = zip(task.images.split(task.batch_size), task.labels.split(task.batch_size), strict=True)
-    points = torch.cat([attack(x, y) for x, y in batches])
-    if judge is not None:
-        predicted(judge, points, task.batch_size)
-    return points
-
-
-def predicted(model: nn.Module, images: Tensor, batch_size: int) -> Tensor:
-    """Give the most likely classes."""
-    return attacks.predict(model, images, batch_size).argmax(dim=1)
 
 
 @dataclass(frozen=True)
@@ -279,7 +126,8 @@ def measure_all(pairs: list[Pair], model: nn.Module, task: Task, repeats: int) -
     """Measure every attack of every library `repeats` times, in turns, beside ours of the same turn."""
     runs: dict[Pair, list[Measurement]] = {pair: [] for pair in pairs}
     for attack, library in pairs:
-        measure(library, attack, model, replace(task, images=task.images[:4], labels=task.labels[:4]))
+        few = replace(task, images=task.images[:4], labels=task.labels[:4], auto_steps=2, queries=5)
+        measure(library, attack, model, few)
     for repeat in range(repeats):
         for attack, library in pairs:
             runs[attack, library].append(measure(library, attack, model, replace(task, seed=repeat)))
@@ -357,31 +205,73 @@ def table(title: str, rows: list[Row]) -> Table:
     return sheet
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Train or load two models, measure every attack on both, print and save."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--data", choices=sorted(RADII), default="fashion-mnist-sample")
-    parser.add_argument("--quick", action="store_true", help="tiny numbers, seconds")
-    parser.add_argument("--out", type=Path, help="folder of the result files; --quick saves none without it")
-    parser.add_argument("--cache", type=Path, default=HERE / ".cache", help="folder of trained weights")
-    chosen = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    size = QUICK if chosen.quick else Size()
-    console = Console(record=True, width=130)
-    source = data.load(chosen.data, validation=0)
-    threat, test = Linf(RADII[chosen.data]), source.test.first(size.images)
-    task = Task(threat, data.to_unit(test.images), test.labels, size.steps, size.restarts, size.batch_size)
-    pairs = available(task, console.print)
-    command = f"python benchmarks/attacks.py --data {chosen.data}{' --quick' * chosen.quick}"
-    peers = {item.name: item.version for item in importlib.metadata.distributions() if item.name in PACKAGES}
-    surroundings = environment() | peers | {"command": command}
-    record = {"environment": surroundings, "threat": str(threat), "size": asdict(size)}
+@dataclass(frozen=True)
+class Subject:
+    """A model, and what it is attacked on."""
+
+    kind: str
+    model: nn.Module
+    data: str
+    task: Task
+
+
+def subjects(chosen: argparse.Namespace, size: Size) -> Iterator[Subject]:
+    """Give the networks to measure: trained runs, or two small ones that are made for it."""
+    for folder in chosen.runs or []:
+        opened = runs.find(folder)
+        source = opened.data()
+        threat = opened.threat()
+        if not isinstance(threat, Linf):
+            raise UserError(f"--runs: {folder} was trained against {threat}, expected linf")
+        model = opened.trained_model(source).eval()
+        yield Subject(folder.name, model, source.name, as_task(source, threat, size))
+    if chosen.runs:
+        return
+    source, threat = data.load(chosen.data, validation=0), Linf(RADII[chosen.data])
     for kind in ("undefended", "PGD-trained"):
         model = trained(kind, source, size, threat, chosen.cache)
-        right = int((predicted(model, task.images, size.batch_size) == task.labels).sum())
-        rows = measure_all(pairs, model, task, size.repeats)
-        record[kind] = {"images": len(test), "right": right, "rows": rows}
-        console.print(table(f"{kind}, {chosen.data}, {threat}: {right} of {len(test)} are right", rows))
+        yield Subject(kind, model, source.name, as_task(source, threat, size))
+
+
+def as_task(source: data.Dataset, threat: Linf, size: Size) -> Task:
+    """Take the first test images."""
+    test = source.test.first(size.images)
+    return Task(
+        threat,
+        data.to_unit(test.images),
+        test.labels,
+        size.steps,
+        size.restarts,
+        size.batch_size,
+        auto_steps=size.auto_steps,
+        queries=size.queries,
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure every attack on every network, print and save."""
+    chosen = parsed(arguments)
+    torch.set_num_threads(1)
+    size = QUICK if chosen.quick else Size()
+    given = {name: getattr(chosen, name) for name in ("images", "repeats", "queries")}
+    size = replace(size, **{name: value for name, value in given.items() if value is not None})
+    console = Console(record=True, width=130)
+    command = "python benchmarks/attacks.py " + " ".join(map(str, arguments or sys.argv[1:]))
+    peers = {item.name: item.version for item in importlib.metadata.distributions() if item.name in PACKAGES}
+    record: dict[str, Any] = {
+        "environment": environment() | peers | {"command": command},
+        "size": asdict(size),
+    }
+    for subject in subjects(chosen, size):
+        task = subject.task
+        pairs = available(task, console.print)
+        pairs = [pair for pair in pairs if chosen.attacks is None or pair[0] in chosen.attacks]
+        right = int((predicted(subject.model, task.images, size.batch_size) == task.labels).sum())
+        rows = measure_all(pairs, subject.model, task, size.repeats)
+        record[subject.kind] = {"threat": str(task.threat), "data": subject.data}
+        record[subject.kind] |= {"images": len(task.labels), "right": right, "rows": rows}
+        title = f"{subject.kind}, {subject.data}, {task.threat}: {right} of {len(task.labels)} are right"
+        console.print(table(title, rows))
     console.print("forward, backward: samples an image; *: with the gradients of the weights")
     console.print(
         f"medians of {size.repeats} runs in turns, one thread, batches of {size.batch_size}: {command}"
@@ -389,8 +279,25 @@ def main(arguments: list[str] | None = None) -> None:
     if chosen.out or not chosen.quick:
         folder = chosen.out or HERE / "results"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"attacks-{chosen.data}.json").write_text(json.dumps(record, indent=1) + "\n")
-        (folder / f"attacks-{chosen.data}.txt").write_text(console.export_text())
+        name = chosen.name or f"attacks-{chosen.data}"
+        (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+        (folder / f"{name}.txt").write_text(console.export_text())
+
+
+def parsed(arguments: list[str] | None) -> argparse.Namespace:
+    """Read the flags."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--data", choices=sorted(RADII), default="fashion-mnist-sample")
+    parser.add_argument("--runs", nargs="+", type=Path, help="run folders of networks to attack instead")
+    parser.add_argument("--attacks", nargs="+", help="only these, such as PGD-20 APGD-CE FAB-T standard")
+    parser.add_argument("--images", type=int)
+    parser.add_argument("--repeats", type=int)
+    parser.add_argument("--queries", type=int, help="of Square")
+    parser.add_argument("--quick", action="store_true", help="tiny numbers, seconds")
+    parser.add_argument("--out", type=Path, help="folder of the result files; --quick saves none without it")
+    parser.add_argument("--name", help="of the result files")
+    parser.add_argument("--cache", type=Path, default=HERE / ".cache", help="folder of trained weights")
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -122,3 +122,11 @@ def test_a_narrow_terminal_shows_the_figures_and_no_bar(monkeypatch: pytest.Monk
     with Progress(10, "training", "live", stream=wide) as bar:
         bar.advance(10)
     assert "━" in wide.getvalue()
+
+
+def test_an_expected_share_decides_about_the_time_that_is_left() -> None:
+    stream = io.StringIO()
+    with Progress(100, "attack", "plain", stream=stream, clock=clock(0, 10, 20)) as bar:
+        bar.expect(0.25)
+        bar.advance(50)
+    assert stream.getvalue().splitlines()[0] == "attack  50/100 images  50 %  0:00:30 left  5 images/s"

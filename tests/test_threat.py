@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import optimize
 from torch import Tensor
@@ -79,6 +79,32 @@ def test_projection_of_one_example_ignores_the_others() -> None:
     for kind in (Linf(0.1), L2(0.8)):
         alone = torch.cat([kind.project(a[i : i + 1], x[i : i + 1]) for i in range(7)])
         assert torch.equal(kind.project(a, x), alone)
+
+
+@given(threats, st.integers(0, 1000))
+def test_radii_that_are_all_eps_change_nothing(kind: Threat, seed: int) -> None:
+    x, a = images(seed), anywhere(seed)
+    keys = randomness.key(seed, torch.arange(5), "start")
+    radius = torch.full((5,), kind.radius, dtype=torch.float64)
+    torch.testing.assert_close(kind.project(a, x, radius), kind.project(a, x), rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        kind.random_start(x, keys, radius), kind.random_start(x, keys), rtol=0, atol=1e-12
+    )
+
+
+@example(Linf("0.01"), [0.3, 0.001, 0.02, 1.0, 0.1], 0)
+@example(L2("0.01"), [0.3, 0.001, 0.02, 1.0, 0.1], 0)
+@given(threats, st.lists(st.floats(0.001, 1), min_size=5, max_size=5), st.integers(0, 1000))
+def test_every_example_may_have_a_radius_of_its_own(kind: Threat, radii: list[float], seed: int) -> None:
+    x, a = images(seed), anywhere(seed)
+    keys = randomness.key(seed, torch.arange(5), "start")
+    radius = torch.tensor(radii, dtype=torch.float64)
+    projected, started = kind.project(a, x, radius), kind.random_start(x, keys, radius)
+    for i, size in enumerate(radii):
+        alone, one = type(kind)(size), slice(i, i + 1)
+        assert alone.contains(projected[one], x[one]).all() and alone.contains(started[one], x[one]).all()
+        torch.testing.assert_close(projected[one], alone.project(a[one], x[one]), rtol=0, atol=1e-12)
+        torch.testing.assert_close(started[one], alone.random_start(x[one], keys[one]), rtol=0, atol=1e-12)
 
 
 @given(threats, st.integers(0, 1000))

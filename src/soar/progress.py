@@ -55,13 +55,14 @@ class Progress:
         self.total = total
         self.label = label
         self.done = done
-        self._already_done = done
+        self.first = done
         self._unit = unit
         self._interval = interval
         self._stream = sys.stderr if stream is None else stream
         self._mode = _resolve(mode, self._stream)
         self._clock = clock
         self._fields: dict[str, Value] = {}
+        self._share: float | None = None
         self._live: rich.progress.Progress | None = None
 
     def __enter__(self) -> Self:
@@ -104,6 +105,14 @@ class Progress:
             self._last_line = now
             self._write(self._line(now, at_end=False))
 
+    def expect(self, share: float) -> None:
+        """Say what share of the work since the beginning is done, where units take unequal times.
+
+        Args:
+            share: from 0 to 1; the time that is left is told from it instead of from the units
+        """
+        self._share = share
+
     def note(self, text: str) -> None:
         """Say something that should stay on the screen, above a live bar."""
         if self._live is not None:
@@ -119,10 +128,12 @@ class Progress:
     def _status(self, now: float, *, at_end: bool) -> str:
         """Say how long it takes, then the figures, then the speed, which a narrow terminal cuts off."""
         elapsed = now - self._started
-        speed = (self.done - self._already_done) / elapsed if elapsed > 0 else 0.0
+        speed = (self.done - self.first) / elapsed if elapsed > 0 else 0.0
         parts = []
         if at_end:
             parts.append(f"{_clock_time(elapsed)} taken")
+        elif self._share:
+            parts.append(f"{_clock_time(elapsed * (1 - self._share) / self._share)} left")
         elif speed:
             parts.append(f"{_clock_time(max(self.total - self.done, 0) / speed)} left")
         parts += [f"{name.replace('_', ' ')} {_short(value)}" for name, value in self._fields.items()]

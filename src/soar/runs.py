@@ -84,6 +84,18 @@ class Run:
             name, seed=self.recipe.seed, num_classes=classes, image_shape=shape, options=options
         )
 
+    def trained_model(self, data: Dataset) -> nn.Module:
+        """Build the recipe's model with the weights of the best checkpoint.
+
+        Args:
+            data: the recipe's data, for the number of classes and the shape of an image
+        """
+        from soar.training.weights import load_weights
+
+        model = self.model(len(data.classes), data.shape)
+        load_weights(model, self.path, "RUN")
+        return model
+
     def objective(self, model: nn.Module) -> Objective:
         """Build the recipe's objective around a model."""
         from soar.objectives import OBJECTIVES

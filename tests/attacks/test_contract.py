@@ -9,10 +9,21 @@ from torch import Tensor
 from soar.attacks import ATTACKS, PGD, check_attack
 from soar.registry import Entry
 
+# Budgets that take seconds; the source of a transfer is a run folder, see test_transfer.py.
+SMALL: dict[str, dict[str, Any]] = {
+    "apgd": {"steps": 6},
+    "apgd-t": {"steps": 5, "targets": 2},
+    "fab": {"steps": 5, "targets": 2},
+    "square": {"queries": 8},
+    "simba": {"queries": 8},
+    "pgd": {"steps": 5},
+    "fgsm": {},
+}
 
-@pytest.mark.parametrize("entry", list(ATTACKS), ids=lambda entry: entry.name)
-def test_every_attack_keeps_the_contract(entry: Entry[Any]) -> None:
-    check_attack(entry.build())
+
+@pytest.mark.parametrize("name", [one.name for one in ATTACKS if one.name != "transfer"])
+def test_every_attack_keeps_the_contract(name: str) -> None:
+    check_attack(ATTACKS[name].build(**SMALL[name]))
 
 
 @pytest.mark.parametrize("entry", list(ATTACKS), ids=lambda entry: entry.name)

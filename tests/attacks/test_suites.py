@@ -2,21 +2,63 @@ from __future__ import annotations
 
 import pytest
 
-from soar.attacks import FGSM, PGD
-from soar.attacks.suites import SUITES, resolve
+from soar.attacks import APGD, FAB, FGSM, PGD, Planned, Square
+from soar.attacks.suites import SUITES, Wanted, resolve
 from soar.errors import UserError
+from soar.registry import Entry
 
 
-@pytest.mark.parametrize("name", SUITES)
-def test_suites_are_found_by_name(name: str) -> None:
-    assert resolve(name) == list(SUITES[name])
+def planned(attacks: Wanted) -> list[object]:
+    return [one.attack for one in resolve(attacks)]
+
+
+@pytest.mark.parametrize("entry", list(SUITES), ids=lambda entry: entry.name)
+def test_suites_are_found_by_name_and_described(entry: Entry[list[Planned]]) -> None:
+    assert resolve(entry.name) == entry.build()
+    assert entry.description.endswith(".")
+
+
+def test_the_standard_suite_is_autoattack() -> None:
+    plan = resolve("standard")
+    assert [one.attack.label for one in plan] == ["APGD-CE", "APGD-T", "FAB-T", "Square"]
+    assert all(one.survivors_only and one.samples == 1 for one in plan)
+    first, targeted, fab, square = (one.attack for one in plan)
+    assert first == APGD(steps=100, restarts=1, loss="ce")
+    assert targeted == APGD(steps=100, loss="dlr", targets=9)
+    assert fab == FAB(steps=100, targets=9, restarts=1, alpha=0.1, eta=1.05, beta=0.9)
+    assert square == Square(queries=5000, p=0.8, restarts=1)
+
+
+def test_budgets_of_suites_are_options() -> None:
+    plan = planned("standard:steps=7,targets=2,queries=50")
+    assert plan == [
+        APGD(steps=7),
+        APGD(steps=7, loss="dlr", targets=2),
+        FAB(steps=7, targets=2),
+        Square(queries=50),
+    ]
+    assert [one.samples for one in resolve("rand:samples=3")] == [3, 3]
+    with pytest.raises(UserError, match="unknown option of standard 'step'"):
+        resolve("standard:step=7")
+    with pytest.raises(UserError, match=r"attack\.samples: got 0, expected at least 1"):
+        resolve("rand:samples=0")
+
+
+def test_the_papers_attacks_run_alone() -> None:
+    plan = resolve("paper")
+    assert not any(one.survivors_only for one in plan)
+    labels = {one.attack.label for one in plan}
+    assert labels >= {"FGSM", "PGD-20", "PGD-100", "PGD-200", "PGD-1000", "PGD-20 x50", "APGD-CE", "APGD-T"}
+    assert labels >= {"FAB-T", "Square"} and any(label.startswith("SimBA") for label in labels)
 
 
 def test_attacks_are_written_as_text() -> None:
-    assert resolve("fgsm") == [FGSM()]
+    assert planned("fgsm") == [FGSM()]
     text = "pgd:steps=7,step_size=2/255,loss=dlr,random_start=false"
-    assert resolve(text) == [PGD(steps=7, step_size="2/255", loss="dlr", random_start=False)]
-    assert resolve([PGD(steps=3), "fgsm"]) == [PGD(steps=3), FGSM()]
+    assert planned(text) == [PGD(steps=7, step_size="2/255", loss="dlr", random_start=False)]
+    assert planned([PGD(steps=3), "fgsm"]) == [PGD(steps=3), FGSM()]
+    kept = Planned(PGD(steps=3), survivors_only=True)
+    assert resolve([kept, "fgsm"]) == [kept, Planned(FGSM())]
 
 
 @pytest.mark.parametrize(

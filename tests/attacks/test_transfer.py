@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
-from soar.attacks import FGSM, PGD
+from soar.attacks import FGSM, PGD, Transfer, check_attack, run
 from soar.attacks.transfer import survives, transfer_points
+from soar.errors import UserError
 from soar.threat import Linf
 from tests.attacks.problems import SHAPE, Linear, TinyNet, images
 
@@ -44,3 +46,32 @@ def test_survives_compares_predictions_with_labels() -> None:
     labels = torch.where(torch.arange(7) < 3, right, (right + 1) % 3)
     assert survives(target, x, labels, batch_size=2).tolist() == [True] * 3 + [False] * 4
     assert x.shape[1:] == SHAPE
+
+
+def test_the_attack_shows_the_points_of_its_source_once() -> None:
+    source, target, threat, x = TinyNet(seed=1), TinyNet(), Linf("0.1"), images(12)
+    labels = target(x).argmax(dim=1)
+    attack = Transfer(source=source, source_name="other", attack=PGD(steps=5))
+    assert attack.label == "PGD-5 from other"
+    found = run(target, attack, threat, x, labels, seed=3, batch_size=5)
+    points = transfer_points(source, PGD(steps=5), threat, x, labels, index=torch.arange(12), seed=3)
+    assert torch.equal(found.robust, survives(target, points, labels))
+    assert torch.equal(found.adversarial, points)
+    assert (found.forward == 2).all() and not found.backward.any()
+
+
+class AnySource(torch.nn.Module):
+    """Prefers bright pixels here and dark ones there, whatever the size of the image."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        flat = x.flatten(1)
+        return torch.stack([flat[:, k::10].sum(dim=1) for k in range(10)], dim=1)
+
+
+def test_the_contract_is_kept_whatever_the_source() -> None:
+    check_attack(Transfer(source=AnySource(), attack=PGD(steps=2)))
+
+
+def test_attacks_with_several_ends_cannot_be_shown() -> None:
+    with pytest.raises(UserError, match="got PGD-20 x2, expected one start and no targets"):
+        Transfer(source=TinyNet(), attack=PGD(restarts=2))

@@ -5,27 +5,32 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from soar import attacks
 from soar.threat import Linf
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "attacks.py"
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
+def script() -> Iterator[ModuleType]:
     spec = importlib.util.spec_from_file_location("benchmarks_attacks", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
+    sys.path.insert(0, str(SCRIPT.parent))
     spec.loader.exec_module(module)
-    return module
+    yield module
+    sys.path.remove(str(SCRIPT.parent))
 
 
 def without_peers(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,10 +53,11 @@ def test_quick_run_skips_missing_libraries_and_saves_what_it_printed(
     assert text.split() == printed.split()
     record = json.loads((tmp_path / "out" / "attacks-fashion-mnist-sample.json").read_text())
     assert record["environment"]["torch"] == torch.__version__
-    assert record["threat"] == "linf 0.1"
     for kind in ("undefended", "PGD-trained"):
+        assert record[kind]["threat"] == "linf 0.1"
         rows = record[kind]["rows"]
-        assert [row["attack"] for row in rows] == ["FGSM", "PGD-3", "PGD-3 x2"]
+        parts = ["APGD-CE", "APGD-T", "FAB-T", "Square", "standard"]
+        assert [row["attack"] for row in rows] == ["FGSM", "PGD-3", "PGD-3 x2", *parts]
         for row in rows:
             assert row["cpu_ratio"] == row["passes_ratio"] == 1
             assert row["runs"][0]["outside"] == 0
@@ -116,14 +122,14 @@ def test_ours_is_measured_by_the_model_and_not_by_its_own_word(
     assert (found.forwards, found.backwards) == (pytest.approx(5 / 3), pytest.approx(1))
     assert found.stays_right == 1
 
-    real = script.attacks.run
+    real = attacks.run
 
-    def boasting(*arguments: object, **options: object) -> object:
+    def boasting(*arguments: Any, **options: Any) -> attacks.Outcomes:
         outcomes = real(*arguments, **options)
         outcomes.forward.zero_()
         return outcomes
 
-    monkeypatch.setattr(script.attacks, "run", boasting)
+    monkeypatch.setattr(attacks, "run", boasting)
     with pytest.raises(SystemExit, match=r"FGSM: the engine counts \(0, 3\) passes, the model \(5, 3\)"):
         script.measure("soar", "FGSM", Threshold(), task)
 

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from soar.attacks import FGSM, PGD, run
+from soar.attacks.suites import resolve
 from soar.data import Split
 from soar.errors import UserError
 from soar.evaluation import evaluate
+from soar.evaluation.averaged import Averaged
 from soar.evaluation.journal import Journal, fingerprint
 from soar.threat import L2, Linf
 from tests.attacks.problems import Linear, TinyNet, images, said
@@ -80,17 +84,18 @@ class Fragile(nn.Module):
 def test_an_interrupted_evaluation_goes_on_where_it_was(tmp_path: Path) -> None:
     model, x, labels = problem()
     journal = tmp_path / "assessment.partial.jsonl"
-    whole = evaluate(Fragile(model, 10**9), (x, labels), Linf(0.05), ATTACKS, batch_size=8)
+    task = (x, labels), Linf(0.05), ATTACKS
+    whole = evaluate(Fragile(model, 10**9), *task, batch_size=8, fast=False)
     for calls in (8, 20, 30, 40):
         with pytest.raises(KeyboardInterrupt):
-            evaluate(Fragile(model, calls), (x, labels), Linf(0.05), ATTACKS, batch_size=8, journal=journal)
+            evaluate(Fragile(model, calls), *task, batch_size=8, journal=journal, fast=False)
     counting = Fragile(model, 10**9)
-    resumed = evaluate(counting, (x, labels), Linf(0.05), ATTACKS, batch_size=8, journal=journal)
+    resumed = evaluate(counting, *task, batch_size=8, journal=journal, fast=False)
     for one, other in zip(resumed.attacks, whole.attacks, strict=True):
         assert torch.equal(one.robust, other.robust)
         assert torch.equal(one.forward, other.forward) or one.parameters["restarts"] > 1
     fresh = Fragile(model, 10**9)
-    evaluate(fresh, (x, labels), Linf(0.05), ATTACKS, batch_size=8)
+    evaluate(fresh, *task, batch_size=8, fast=False)
     assert counting.calls > fresh.calls, "what was known is not computed again"
 
 
@@ -127,3 +132,120 @@ def test_data_that_cannot_be_evaluated_is_refused() -> None:
         evaluate(model, (x, labels[:-1]), Linf(0.1))
     with pytest.raises(UserError, match="unknown attack"):
         evaluate(model, (x, labels), Linf(0.1), "quik")
+    with pytest.raises(UserError, match="data: got no images, expected at least one"):
+        evaluate(model, (x[:0], labels[:0]), Linf(0.1))
+    with pytest.raises(UserError, match="labels: got 5 for image 3 "):
+        evaluate(model, (x, labels.index_fill(0, torch.tensor([3]), 5)), Linf(0.1))
+    with pytest.raises(UserError, match=r"images: got pixels from .* to 1\.\d+, expected \[0, 1\]"):
+        evaluate(model, (2 * x, labels), Linf(0.1))
+
+
+class Spoilt(nn.Module):
+    """A sound network whose answers are changed by a function."""
+
+    def __init__(self, change: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.model, self.change = TinyNet(), change
+
+    def forward(self, x: Tensor) -> Any:
+        return self.change(self.model(x))
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda z: z[:, :1], "model: got logits of 1 class, expected at least 2"),
+        (lambda z: z * torch.nan, "NaN or infinite for 40 of 40 images"),
+        (lambda z: z[:, 0], r"model: got outputs of shape \(40,\), expected logits"),
+        (lambda z: (z, z), "model: got a tuple as output, expected a tensor of logits"),
+    ],
+)
+def test_answers_that_cannot_be_evaluated_are_refused(change: Callable[[Tensor], Any], message: str) -> None:
+    _, x, labels = problem()
+    with pytest.raises(UserError, match=message):
+        evaluate(Spoilt(change), (x, labels), Linf(0.1))
+
+
+def test_odd_answers_are_noted() -> None:
+    _, x, labels = problem()
+    found = evaluate(Spoilt(lambda z: z.softmax(dim=1)), (x, labels), Linf(0.1), "fgsm")
+    assert "remove the softmax" in found.notes[0]
+    random = Spoilt(lambda z: z + torch.randn_like(z))
+    assert 'use attacks="rand"' in evaluate(random, (x, labels), Linf(0.1), "fgsm").notes[0]
+    assert evaluate(TinyNet(), (x, labels), Linf(0.1), "fgsm").notes == ()
+
+
+def test_a_model_that_is_always_wrong_costs_no_attack() -> None:
+    model, x, _ = problem()
+    found = evaluate(model, (x, (said(model, x) + 1) % 5), Linf(0.1), "standard:steps=3,queries=5")
+    assert found.worst_case == found.accuracy("clean") == 0
+    assert found.passes("worst case") == (1, 0)
+
+
+def test_later_attacks_of_the_standard_suite_see_only_survivors() -> None:
+    model, x, labels = problem()
+    text, threat = "standard:steps=5,targets=2,queries=30", Linf("0.04")
+    found = evaluate(model, (x, labels), threat, text, seed=2)
+    left = found.correct
+    with torch.no_grad():
+        logits = model(x)
+    for one, result in zip(resolve(text), found.attacks, strict=True):
+        assert result.survivors_only
+        assert not result.forward[~left].any() and result.forward[left].all()
+        alone = run(model, one.attack, threat, x, labels, seed=2, clean_logits=logits)
+        left = left & alone.robust
+        assert torch.equal(result.robust, left)
+    assert found.worst_case == left.double().mean()
+
+
+def test_long_data_are_attacked_in_parts_with_the_same_outcome() -> None:
+    model, x, labels = problem()
+    whole = evaluate(model, (x, labels), Linf("0.05"), ATTACKS, batch_size=40)
+    parts = evaluate(model, (x, labels), Linf("0.05"), ATTACKS, batch_size=1)
+    for one, other in zip(whole.attacks, parts.attacks, strict=True):
+        assert torch.equal(one.robust, other.robust)
+
+
+def test_an_interrupted_suite_goes_on_with_its_survivors(tmp_path: Path) -> None:
+    model, x, labels = problem()
+    text, threat = "standard:steps=5,targets=2,queries=30", Linf("0.04")
+    whole = evaluate(model, (x, labels), threat, text)
+    journal = tmp_path / "notes.jsonl"
+    evaluate(model, (x, labels), threat, text, journal=journal)
+    (written,) = tmp_path.iterdir()
+    lines = written.read_text().splitlines()
+    written.write_text("\n".join(lines[: 2 * len(lines) // 3]) + "\n")
+    again = evaluate(model, (x, labels), threat, text, journal=journal)
+    for one, other in zip(whole.attacks, again.attacks, strict=True):
+        assert torch.equal(one.robust, other.robust) and torch.equal(one.forward, other.forward)
+
+
+def test_a_randomised_model_is_attacked_by_the_mean_of_its_answers() -> None:
+    _, x, labels = problem()
+    noisy = Spoilt(lambda z: z + 0.01 * torch.randn_like(z))
+    found = evaluate(noisy, (x, labels), Linf("0.05"), "rand:steps=3,samples=4")
+    assert [result.samples for result in found.attacks] == [4, 4]
+    attacked = found.correct
+    assert (found.attacks[0].forward[attacked] % 4 == 0).all()
+    torch.manual_seed(0)
+    answers = Averaged(Spoilt(lambda z: z + torch.randn_like(z)), 400)(x)
+    torch.testing.assert_close(answers, TinyNet()(x), atol=0.3, rtol=0)
+
+
+def test_folding_changes_no_outcome_and_can_be_switched_off() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(48, 5)
+    )
+    norm = model[1]
+    norm.get_buffer("running_mean").uniform_(-1, 1)
+    x = images(30).float()
+    labels = said(model.eval(), x)
+    seen: list[str] = []
+    hook = norm.register_forward_pre_hook(lambda *_: seen.append("norm"))
+    kept = evaluate(model, (x, labels), Linf("0.05"), "quick")
+    assert seen, "a layer with a hook stays"
+    hook.remove()
+    for fast in (True, False):
+        found = evaluate(model, (x, labels), Linf("0.05"), "quick", fast=fast)
+        assert torch.equal(found.survivors("worst case"), kept.survivors("worst case"))

@@ -67,7 +67,7 @@ def _not_asked() -> Boundary:
 
 
 def network() -> TinyNet:
-    """All five classes occur; boundaries lie 0.001 to 0.026 from its images in linf, and 0.003 to 0.08 in l2."""
+    """All five classes occur; boundaries are 0.001 to 0.026 away in linf, and 0.003 to 0.08 in l2."""
     model = TinyNet(seed=7)
     last = model.layers[3]
     with torch.no_grad():

@@ -16,7 +16,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from soar.errors import UserError
-from soar.objectives import OBJECTIVES
+from soar.objectives import MMA, OBJECTIVES
 from soar.threat import Linf
 from soar.training import distributed
 from soar.training.settings import GuardSettings
@@ -28,18 +28,34 @@ OPTIONS: dict[str, Any] = globals().get("OPTIONS", {})
 
 
 # Every objective as it is by default, and those options that look at the whole batch.
-NAMES = [*(entry.name for entry in OBJECTIVES), "soar clip=0.01"]
+NAMES = [
+    *(entry.name for entry in OBJECTIVES),
+    "soar clip=0.01",
+    "adversarial training.weight_perturbation=0.05",
+    "mma training.weight_perturbation=0.05",
+    "soar clip=0.01 training.weight_perturbation=0.05",
+]
 
 
 def trainer(name: str, run: Path, **options: Any) -> Trainer:
-    """Train a registered objective, in float64 and without BatchNorm."""
+    """Train a registered objective, in float64 and without BatchNorm; options may be of training, too."""
     model = small.network(dtype=torch.float64)
     kind, *settings = name.split()
     chosen = dict(setting.split("=") for setting in settings)
-    objective = OBJECTIVES.build(kind, chosen, model, Linf("8/255"), seed=3)
-    changes = {"max_steps": 3, "accumulate": 2, "ema_decay": 0.9, "lr": 0.02} | options
+    own = {field: text for field, text in chosen.items() if not field.startswith("training.")}
+    rest = {field.removeprefix("training."): float(chosen[field]) for field in chosen.keys() - own.keys()}
+    objective = OBJECTIVES.build(kind, own, model, Linf("8/255"), seed=3)
+    changes = {"max_steps": 3, "accumulate": 2, "ema_decay": 0.9, "lr": 0.02} | rest | options
     guards = GuardSettings(explosion=1e9, overfitting="off")
     return small.trainer(run, objective=objective, guards=guards, **changes)
+
+
+def remembering(run: Path) -> tuple[Trainer, torch.Tensor]:
+    """Train beyond the first epoch, when examples come to other processes than before; give all margins."""
+    training = trainer("mma max_margin=0.3", run, max_steps=11, momentum=0.0)
+    training.fit()
+    assert isinstance(training.objective, MMA)
+    return training, training.objective.margins.table
 
 
 def collectives(world: distributed.World) -> dict[str, Any]:
@@ -106,17 +122,22 @@ def main(*, rank: int, folder: str, port: int) -> None:
             assert trained.updates.wrapped is trained.objective, "the wrapper outlives the process group"
             file = root / f"{name}-{rank}.safetensors"
             safetensors.torch.save_file(small.weights(trained), file)
+        remembered, margins = remembering(root / "remembering")
+        safetensors.torch.save_file(
+            small.weights(remembered) | {"margins": margins}, root / f"remembering-{rank}.safetensors"
+        )
         found["interrupted"] = interrupted(root / "interrupted", rank)
         resumed = trainer("standard", root / "interrupted", resume=True, max_steps=6)
         found["resumed"] = resumed.fit().status
         validated = small.trainer(root / "batchnorm", objective=batch_norm(), max_steps=3)
         found["scores"] = vars(validated.fit().last_scores)
         found["statistics"] = [buffer.tolist() for buffer in validated.objective.model.buffers()]
-        found["exchanges"] = exchanges(root / "exchanges")
+        found["exchanges"] = exchanges("standard", root / "exchanges")
+        found["more exchanges"] = exchanges(NAMES[-1], root / "more exchanges")
     (root / f"found-{rank}.json").write_text(json.dumps(found))
 
 
-def exchanges(run: Path) -> int:
+def exchanges(name: str, run: Path) -> int:
     """Count how often gradients are exchanged in three updates of two micro-batches each."""
     counter = itertools.count()
 
@@ -128,7 +149,7 @@ def exchanges(run: Path) -> int:
                 None, lambda state, bucket: (next(counter), allreduce_hook(state, bucket))[1]
             )
 
-    training = trainer("standard", run)
+    training = trainer(name, run)
     training.updates.__class__ = Counting
     training.fit()
     return next(counter)

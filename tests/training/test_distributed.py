@@ -80,6 +80,18 @@ def test_metrics_and_average_are_those_of_one_process(together: Path, tmp_path: 
         torch.testing.assert_close(tensor, averages[1][key], rtol=1e-9, atol=1e-12)
 
 
+def test_margins_are_those_of_one_process_on_every_process(together: Path, tmp_path: Path) -> None:
+    alone, margins = rank.remembering(tmp_path)
+    both = [safetensors.torch.load_file(together / f"remembering-{r}.safetensors") for r in range(2)]
+    assert small.same(*both)
+    torch.testing.assert_close(both[0].pop("margins"), margins)
+    for key, tensor in small.weights(alone).items():
+        torch.testing.assert_close(both[0][key], tensor, rtol=1e-9, atol=1e-12)
+    assert len(margins) == 48 and len(margins.unique()) > 10, "examples differ in their margins"
+    saved = checkpoints.load(newest(together / "remembering")).trainer["objective"]["_extra_state"]
+    torch.testing.assert_close(saved, margins)
+
+
 def newest(run: Path) -> Path:
     path = checkpoints.newest_usable(run)
     assert path is not None
@@ -128,6 +140,11 @@ def test_what_was_validated_is_what_was_saved(together: Path) -> None:
 def test_gradients_are_exchanged_once_an_update(together: Path) -> None:
     """Not once a micro-batch; the network is small enough for a single bucket."""
     assert [found(together, r)["exchanges"] for r in range(2)] == [3, 3]
+
+
+def test_gradients_are_exchanged_twice_where_weights_are_perturbed(together: Path) -> None:
+    """Which way is uphill must be the same everywhere."""
+    assert [found(together, r)["more exchanges"] for r in range(2)] == [6, 6]
 
 
 @pytest.mark.parametrize(("n", "size"), [(0, 1), (1, 3), (10, 3), (12, 4), (7, 8)])

@@ -25,6 +25,18 @@ def settings(**changes: Any) -> TrainingSettings:
             [1, 1, 0.1, 0.1, 0.1, 0.01, 0.01, 0.01],
         ),
         (
+            {"schedule": "step", "milestones": (1.0, 2.5), "decay": (0.3, 0.5)},
+            [1, 1, 0.3, 0.3, 0.3, 0.15, 0.15, 0.15],
+        ),
+        (
+            {"schedule": "step", "milestones": (2.5, 1.0), "decay": (0.5, 0.3)},
+            [1, 1, 0.3, 0.3, 0.3, 0.15, 0.15, 0.15],
+        ),
+        (
+            {"schedule": "step", "milestones": (2.0,), "decay": (0.3,), "warmup_epochs": 1},
+            [0.5, 1, 1, 1, 0.3, 0.3, 0.3, 0.3],
+        ),
+        (
             {"schedule": "cosine", "warmup_epochs": 1},
             [0.5, 1, 1, 0.9330127, 0.75, 0.5, 0.25, 0.0669873],
         ),

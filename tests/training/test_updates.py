@@ -5,16 +5,18 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from soar.data import Batch
 from soar.errors import UserError
+from soar.objectives import Objective, Standard
 from soar.threat import Linf
 from soar.training.distributed import World
 from soar.training.updates import Updates
 from tests.training import small
 
 
-def updates(objective: small.Plain | None = None, **changes: Any) -> Updates:
+def updates(objective: Objective | None = None, **changes: Any) -> Updates:
     objective = objective or small.Plain(small.network(), Linf("8/255"))
     place = {"device": torch.device("cpu"), "world": World()}
     return Updates(objective, small.settings(**changes), 6, **place)  # type: ignore[arg-type]
@@ -59,6 +61,44 @@ def test_images_come_in_the_models_precision_and_layout() -> None:
     made.backward(batch()._replace(x=torch.rand(8, 3, 6, 6)), 0)
     assert seen[0].dtype == torch.float64
     assert seen[0].is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("accumulate", [1, 4])
+def test_labels_are_smoothed_as_the_settings_say(accumulate: int) -> None:
+    model = small.network(dtype=torch.float64)
+    made = updates(Standard(model), label_smoothing=0.2, accumulate=accumulate)
+    assert made.objective.label_smoothing == 0.2
+    examples = batch()
+    x = examples.x.double()
+    expected = F.cross_entropy(model(x), examples.y, label_smoothing=0.2)
+    slopes = torch.autograd.grad(expected, list(model.parameters()))
+    torch.testing.assert_close(made.backward(batch(), 0)["loss"], expected.detach())
+    for parameter, slope in zip(model.parameters(), slopes, strict=True):
+        torch.testing.assert_close(parameter.grad, slope)
+
+
+def test_labels_are_whole_and_weights_are_still_unless_asked_for() -> None:
+    seen: list[Tensor] = []
+
+    class Watching(small.Plain):
+        def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Any:
+            seen.append(next(self.model.parameters()).detach().clone())
+            return super().compute(x, y, index, step)
+
+    made = updates(Watching(small.network()), accumulate=2)
+    assert made.objective.label_smoothing == 0
+    made.backward(batch(), 0)
+    assert len(seen) == 2 and torch.equal(*seen)
+
+
+def test_figures_are_those_of_the_perturbed_weights() -> None:
+    plain, moved = updates(), updates(weight_perturbation=0.05)
+    without, figures = plain.backward(batch(), 0), moved.backward(batch(), 0)
+    assert figures.keys() == without.keys()
+    assert figures["loss"] > without["loss"], "the weights were moved uphill"
+    flat = torch.cat([x.grad.flatten() for x in moved.parameters if x.grad is not None])
+    torch.testing.assert_close(figures["grad_norm"], flat.norm())
+    assert not torch.isclose(figures["grad_norm"], without["grad_norm"], rtol=1e-3)
 
 
 class Remembering(small.Plain):

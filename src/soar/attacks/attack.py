@@ -84,6 +84,10 @@ class Attack(Protocol[S]):
     def starts_at_image(self) -> bool:
         """Whether the first query is the clean image, so that its answer also tells who is right there."""
 
+    @property
+    def budget(self) -> int:
+        """How many predictions one entry of the queue takes at most."""
+
     def entries(self, classes: int) -> int:
         """Count the restarts and targets that make up an example's queue."""
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from soar.attacks.attack import Attack, Examples, State, join, select, size
+from soar.attacks.forecast import Forecast
 from soar.attacks.oracle import as_input, ask, check_images, is_fooled, predict
 from soar.attacks.queue import Job, Queue, columns
 from soar.errors import UserError
@@ -50,6 +51,8 @@ class Progress:
     total: int
     robust: int
     """how many of the settled examples stayed right"""
+    share: float
+    """the share of the work that is done, as far as can be told"""
 
 
 Listener = Callable[[Progress, Outcomes], None]
@@ -158,7 +161,9 @@ class _Session(Generic[S]):
         gradient is computed for them and the places they held are taken by others.
         """
         rows = self.outcomes.correct.nonzero()[:, 0].tolist()
-        self.queue = Queue(rows, self.attack.entries(self._classes()))
+        entries = self.attack.entries(self._classes())
+        self.queue = Queue(rows, entries)
+        self.forecast = Forecast(self.queue, self.attack.budget, entries)
         active: S | None = None
         parked: S | None = None
         done = robust = 0
@@ -178,8 +183,9 @@ class _Session(Generic[S]):
                 active, parked = self._drop_cancelled(active), self._drop_cancelled(parked)
             done += len(settled)
             robust += int(self.outcomes.robust[settled].sum())
-            if progress is not None and settled:
-                progress(Progress(settled, done, len(rows), robust), self.outcomes)
+            if progress is not None:
+                share = self.forecast.share()
+                progress(Progress(settled, done, len(rows), robust, share), self.outcomes)
 
     def _refill(self, active: S | None, parked: S | None) -> tuple[S | None, S | None]:
         """Let waiting examples take free places, those of examples that need no gradient included."""
@@ -210,6 +216,7 @@ class _Session(Generic[S]):
         self.outcomes.forward.index_add_(0, rows, torch.ones_like(rows))
         if gradient:
             self.outcomes.backward.index_add_(0, rows, torch.ones_like(rows))
+        self.forecast.asked(len(rows))
         fooled = is_fooled(batch.examples, points, answer.logits, self.threat)
         if self.told_by_first_query:
             self.outcomes.correct[rows[is_first & fooled]] = False
@@ -222,6 +229,8 @@ class _Session(Generic[S]):
         ended = zip(rows[leaving].tolist(), batch.examples.entry[leaving].tolist(), strict=True)
         for (row, entry), was_fooled in zip(ended, fooled[leaving].tolist(), strict=True):
             job = Job(row, entry)
+            if entry == 0:
+                self.forecast.ended_first(int(self.outcomes.forward[row]), fooled=was_fooled)
             # Two entries of one example may end in the same batch.
             if not self.queue.is_cancelled(job) and self.queue.finish(job, fooled=was_fooled):
                 settled.append(row)

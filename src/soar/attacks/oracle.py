@@ -20,6 +20,9 @@ def predict(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
     device, dtype = placement(model)
     with torch.no_grad():
         parts = [model(as_input(part, device, dtype)) for part in images.split(batch_size)]
+    for part in parts[:1]:
+        if not isinstance(part, Tensor):
+            raise UserError(f"model: got a {type(part).__name__} as output, expected a tensor of logits")
     return torch.cat(parts) if parts else torch.empty(0, 1, device=device, dtype=dtype)
 
 

@@ -83,6 +83,13 @@ class Queue:
         self._survivors.pop(row, None)
         return True
 
+    def outlook(self) -> tuple[int, int, int]:
+        """Count the examples not begun, the entries under way, and those that may follow them."""
+        unbegun = sum(self._next[row] == 0 for row in self._live)
+        live = sum(map(len, self._live.values()))
+        waiting = sum(self._solved[row] - self._next[row] for row in self._live if self._next[row])
+        return unbegun, live, max(0, waiting)
+
     def has_cancelled(self) -> bool:
         """Tell whether entries under way have become needless since this was last asked."""
         found, self._cancelled = self._cancelled, False

@@ -36,7 +36,9 @@ class Recall:
         """Let searches run, and note what they find."""
 
         def run(search: Callable[[], Any]) -> Any:
-            self._found.append(search())
+            # A search inside a search is part of its result.
+            with _answering(None):
+                self._found.append(search())
             return self._found[-1]
 
         with _answering(run):
@@ -61,7 +63,7 @@ def recalled(search: Callable[[], Found]) -> Found:
 
 
 @contextmanager
-def _answering(answer: Callable[[Callable[[], Any]], Any]) -> Iterator[None]:
+def _answering(answer: Callable[[Callable[[], Any]], Any] | None) -> Iterator[None]:
     token = _current.set(answer)
     try:
         yield

@@ -1,43 +1,121 @@
-"""Sets of attacks by name, and attacks written as text."""
+"""Sets of attacks by name, and attacks written as text. Every budget is an option."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from soar.attacks.apgd import APGD
 from soar.attacks.attack import Attack
+from soar.attacks.fab import FAB
 from soar.attacks.fgsm import FGSM
 from soar.attacks.pgd import PGD
+from soar.attacks.plan import Planned
 from soar.attacks.registry import ATTACKS
+from soar.attacks.simba import SimBA
+from soar.attacks.square import Square
 from soar.errors import UserError, unknown
+from soar.registry import Registry
 
-Wanted = str | Attack[Any] | Sequence[str | Attack[Any]]
+Wanted = str | Attack[Any] | Planned | Sequence[str | Attack[Any] | Planned]
+Plan = list[Planned]
 
-SUITES: dict[str, tuple[Attack[Any], ...]] = {
-    # Climbing the margin as well as the loss shows at once when only the loss is hard to climb.
-    "quick": (FGSM(), PGD(steps=20), PGD(steps=20, loss="margin")),
-    "restarts": (PGD(steps=20, restarts=10), PGD(steps=20, restarts=10, loss="margin")),
-}
+SUITES: Registry[Plan] = Registry("suite")
 
 
-def resolve(attacks: Wanted) -> list[Attack[Any]]:
-    """Give the attacks that a name, a text, an attack or a list of these stands for.
+@SUITES.register("quick")
+def quick(*, steps: int = 20) -> Plan:
+    """FGSM, then PGD on cross-entropy and on the margin: a first look, in seconds.
+
+    Climbing the margin as well as the loss shows at once when only the loss is hard to climb.
+    """
+    return _alone(FGSM(), PGD(steps=steps), PGD(steps=steps, loss="margin"))
+
+
+@SUITES.register("restarts")
+def restarts(*, steps: int = 20, restarts: int = 10) -> Plan:
+    """PGD from many random starts, on cross-entropy and on the margin."""
+    return _alone(PGD(steps=steps, restarts=restarts), PGD(steps=steps, restarts=restarts, loss="margin"))
+
+
+@SUITES.register("paper")
+def paper(*, long_steps: int = 1000, restarts: int = 50, queries: int = 5000) -> Plan:
+    """Every attack of the SOAR paper's tables, each alone on all examples; transfer needs a source.
 
     Args:
-        attacks: a suite such as "quick"; an attack such as "fgsm" or "pgd:steps=40,restarts=5";
-            an attack object; or several of them
+        long_steps: of the longest PGD
+        restarts: of PGD-20
+        queries: of Square and of SimBA
+    """
+    return _alone(
+        FGSM(),
+        PGD(steps=20),
+        PGD(steps=100),
+        PGD(steps=200),
+        PGD(steps=long_steps),
+        PGD(steps=20, restarts=restarts),
+        APGD(),
+        APGD(loss="dlr", targets=9),
+        FAB(),
+        Square(queries=queries),
+        SimBA(queries=queries),
+        SimBA(queries=queries, loss="margin"),
+    )
+
+
+@SUITES.register("standard")
+def standard(*, steps: int = 100, targets: int = 9, queries: int = 5000) -> Plan:
+    """AutoAttack: APGD-CE, APGD-T, FAB-T and Square, each only on what the ones before it have left.
+
+    Args:
+        steps: of the first three
+        targets: of APGD-T and FAB-T
+        queries: of Square
+    """
+    return [
+        Planned(attack, survivors_only=True)
+        for attack in (
+            APGD(steps=steps),
+            APGD(steps=steps, loss="dlr", targets=targets),
+            FAB(steps=steps, targets=targets),
+            Square(queries=queries),
+        )
+    ]
+
+
+@SUITES.register("rand")
+def rand(*, steps: int = 100, samples: int = 20) -> Plan:
+    """For randomised models: APGD-CE and APGD-DLR on the mean of several answers, on survivors only.
+
+    Args:
+        steps: of both
+        samples: answers to average at every point
+    """
+    kinds = (APGD(steps=steps), APGD(steps=steps, loss="dlr"))
+    return [Planned(attack, survivors_only=True, samples=samples) for attack in kinds]
+
+
+def resolve(attacks: Wanted) -> Plan:
+    """Give what a name, a text, an attack or a list of these stands for.
+
+    Args:
+        attacks: a suite such as "quick" or "standard:queries=1000"; an attack such as "fgsm" or
+            "pgd:steps=40,restarts=5"; an attack object, alone or with its use; or several of them
 
     Raises:
         UserError: if a name or an option does not exist, or the same attack is asked for twice
 
-    >>> [attack.label for attack in resolve(["quick", "pgd:steps=40,restarts=5"])]
+    >>> [one.attack.label for one in resolve(["quick", "pgd:steps=40,restarts=5"])]
     ['FGSM', 'PGD-20', 'PGD-20 margin', 'PGD-40 x5']
     """
     wanted = attacks if isinstance(attacks, Sequence) and not isinstance(attacks, str) else [attacks]
-    found: list[Attack[Any]] = []
+    found: Plan = []
     for one in wanted:
-        found += _from_text(one) if isinstance(one, str) else [one]
-    labels = [attack.label for attack in found]
+        if isinstance(one, str):
+            found += _from_text(one)
+        else:
+            found.append(one if isinstance(one, Planned) else Planned(one))
+    labels = [one.attack.label for one in found]
     for label in labels:
         if labels.count(label) > 1:
             raise UserError(
@@ -48,17 +126,19 @@ def resolve(attacks: Wanted) -> list[Attack[Any]]:
     return found
 
 
-def _from_text(text: str) -> list[Attack[Any]]:
-    if text in SUITES:
-        return list(SUITES[text])
+def _alone(*attacks: Attack[Any]) -> Plan:
+    return [Planned(attack) for attack in attacks]
+
+
+def _from_text(text: str) -> Plan:
     name, _, settings = text.partition(":")
-    known = [entry.name for entry in ATTACKS]
-    if name not in known:
-        raise unknown("attack", name, [*SUITES, *known], "flag --attacks")
+    suites, single = [entry.name for entry in SUITES], [entry.name for entry in ATTACKS]
+    if name not in [*suites, *single]:
+        raise unknown("attack", name, [*suites, *single], "flag --attacks")
     options: dict[str, Any] = {}
     for setting in filter(None, settings.split(",")):
         option, equals, value = setting.partition("=")
         if not equals:
             raise UserError(f"attacks: got '{setting}' in '{text}', expected option=value (flag --attacks)")
         options[option.strip()] = value.strip()
-    return [ATTACKS.build(name, options)]
+    return SUITES.build(name, options) if name in suites else [Planned(ATTACKS.build(name, options))]

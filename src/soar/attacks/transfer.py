@@ -2,16 +2,136 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from soar.attacks.attack import Attack
+from soar.attacks.attack import Answer, Attack, Examples
 from soar.attacks.batch import perturb
 from soar.attacks.oracle import as_input, predict
+from soar.attacks.pgd import PGD
+from soar.attacks.registry import ATTACKS
+from soar.errors import UserError
+from soar.losses import margin
 from soar.model_state import placement, probing
 from soar.threat import Threat
+
+
+@dataclass(frozen=True)
+class ShownState:
+    """The points to show, and whether they have been shown."""
+
+    examples: Examples
+    points: Tensor
+    shown: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """PGD on a source model, shown to the model under attack: one prediction an image.
+
+    The source is attacked to the end of the budget, also where it is fooled early: a point that just fools
+    its source hardly moves another model.
+
+    Args:
+        source: the model whose gradients are followed, on the device and in the precision it is to run in
+        source_name: what to call it
+        attack: the recipe, untargeted and with one start
+
+    Raises:
+        UserError: for an attack with restarts or targets, of which there would be no last point
+    """
+
+    source: nn.Module
+    source_name: str = "source"
+    attack: PGD = PGD(steps=20)  # noqa: RUF009 - frozen
+
+    def __post_init__(self) -> None:
+        if self.attack.entries(2) > 1 or self.attack.targets:
+            raise UserError(f"transfer: got {self.attack.label}, expected one start and no targets")
+
+    @property
+    def label(self) -> str:
+        """Name the attack and its source."""
+        return f"{self.attack.label} from {self.source_name}"
+
+    @property
+    def stays_inside(self) -> bool:
+        """The source's points lie in the ball."""
+        return True
+
+    @property
+    def starts_at_image(self) -> bool:
+        """The only query is the point that was found."""
+        return False
+
+    @property
+    def budget(self) -> int:
+        """One prediction of the model under attack."""
+        return 1
+
+    def entries(self, classes: int) -> int:  # noqa: ARG002 - one whatever the classes
+        """Every example is shown one point."""
+        return 1
+
+    def start(self, examples: Examples, threat: Threat) -> ShownState:
+        """Attack the source."""
+        x = examples.x
+        points = transfer_points(
+            self.source,
+            self.attack,
+            threat,
+            x,
+            examples.labels,
+            index=examples.index,
+            seed=examples.seed,
+            batch_size=max(1, len(x)),
+        )
+        return ShownState(examples, points.to(x), torch.zeros_like(examples.labels, dtype=torch.bool))
+
+    def query(self, state: ShownState) -> Tensor:
+        """Show the points."""
+        return state.points
+
+    def wants_gradient(self, state: ShownState) -> Tensor:
+        """Nothing is asked of the model under attack but its answer."""
+        return torch.zeros_like(state.shown)
+
+    def score(self, logits: Tensor, state: ShownState) -> Tensor:
+        """Give the margin, for the record."""
+        return margin(logits, state.examples.labels)
+
+    def update(self, state: ShownState, answer: Answer, threat: Threat) -> ShownState:  # noqa: ARG002
+        """Note that the points were shown."""
+        return replace(state, shown=torch.ones_like(state.shown))
+
+    def exhausted(self, state: ShownState) -> Tensor:
+        """One look is all there is."""
+        return state.shown
+
+
+@ATTACKS.register("transfer")
+def transfer(
+    *, source: str, steps: int = 20, step_size: str | float | Fraction | None = None, root: str | None = None
+) -> Transfer:
+    """PGD on the model of another run, shown to this one.
+
+    Args:
+        source: the run folder of the model whose gradients are followed
+        steps: of PGD
+        step_size: of PGD
+        root: the folder of all data sets, where the source was trained on another one
+    """
+    from soar import runs
+
+    opened = runs.find(Path(source))
+    data = opened.data(None if root is None else Path(root))
+    attack = PGD(steps=steps, step_size=step_size)
+    return Transfer(source=opened.trained_model(data), source_name=opened.path.name, attack=attack)
 
 
 def transfer_points(

@@ -40,7 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=["quick"],
         metavar="ATTACK",
-        help="suites and attacks, such as quick or pgd:steps=100,restarts=5 (default: quick)",
+        help="suites and attacks, such as standard, square:queries=1000 or pgd:steps=100,restarts=5; see"
+        " `soar list attacks` and `soar list suites` (default: quick)",
+    )
+    parser.add_argument(
+        "--no-fast", action="store_true", help="attack the model as it is, and not a faster copy of it"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batch-size", type=int, default=128, metavar="N")
@@ -89,6 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
                 data_name=f"{subject.data.name} ({arguments.split})",
                 progress=mode(arguments),
                 journal=journal,
+                fast=not arguments.no_fast,
             )
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
@@ -100,19 +105,20 @@ def run(arguments: argparse.Namespace) -> int:
 def _save(found: Assessment, output: Path, journal: Path) -> None:
     from rich.console import Console
 
-    from soar.evaluation.table import table
+    from soar.evaluation.table import protocol, table
 
     found.save(output)
     for file in journal.parent.glob(f"{journal.stem}.rank*{journal.suffix}"):
         file.unlink()
     Console().print(table(found))
+    for line in [*(f"note: {note}" for note in found.notes), *protocol(found)]:
+        print(line)
     print(f"saved {output}")
 
 
 def _from_run(arguments: argparse.Namespace) -> Subject:
     """Take model, weights, data and threat from a run folder; flags may change data and threat."""
     from soar import data, runs, threat
-    from soar.training.weights import load_weights
 
     if arguments.run_folder is None:
         raise UserError("what to evaluate? Give a run folder, or --model MODULE:CALLABLE and --weights FILE")
@@ -122,11 +128,9 @@ def _from_run(arguments: argparse.Namespace) -> Subject:
     recipe = opened.recipe
     limits = threat.threat(arguments.norm or recipe.threat.norm, arguments.eps or recipe.threat.eps)
     own = opened.data(arguments.root)
-    model = opened.model(len(own.classes), own.shape)
-    load_weights(model, opened.path, "RUN")
     other = arguments.data is not None and arguments.data != recipe.data.name
     return Subject(
-        model=model,
+        model=opened.trained_model(own),
         name=str(opened.path),
         data=data.load(arguments.data, root=arguments.root, seed=recipe.seed) if other else own,
         threat=limits,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from soar.registry import Entry
 
-DESCRIPTION = "List objectives, attacks, models, datasets, recipes or studies."
-KINDS = ("objectives", "attacks", "models", "datasets", "recipes", "studies")
+DESCRIPTION = "List objectives, attacks, suites, models, datasets, recipes or studies."
+KINDS = ("objectives", "attacks", "suites", "models", "datasets", "recipes", "studies")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +52,10 @@ def _registry(kind: str) -> Iterable[Entry[Any]]:
         from soar.models import MODELS
 
         return MODELS
+    if kind == "suites":
+        from soar.attacks.suites import SUITES
+
+        return SUITES
     from soar.attacks import ATTACKS
 
     return ATTACKS

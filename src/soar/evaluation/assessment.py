@@ -36,6 +36,10 @@ class AttackResult:
     backward: Tensor
     """gradients spent on each example"""
     seconds: float = 0.0
+    survivors_only: bool = False
+    """whether only examples were attacked that the attacks before had left; `robust` is then what is left"""
+    samples: int = 1
+    """how many answers of a randomised model were averaged at every point"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +55,8 @@ class Assessment:
     correct: Tensor
     """whether each clean image is classified right"""
     attacks: tuple[AttackResult, ...]
+    notes: tuple[str, ...] = ()
+    """what is odd about the model's answers"""
     environment: dict[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -143,6 +149,7 @@ class Assessment:
             labels=torch.cat([self.labels, other.labels]),
             correct=torch.cat([self.correct, other.correct]),
             attacks=tuple(joined),
+            notes=tuple(dict.fromkeys([*self.notes, *other.notes])),
         )
 
     def save(self, path: Path | str) -> None:
@@ -194,9 +201,12 @@ class Assessment:
                     "forward": result.forward.tolist(),
                     "backward": result.backward.tolist(),
                     "seconds": round(result.seconds, 3),
+                    "survivors_only": result.survivors_only,
+                    "samples": result.samples,
                 }
                 for result in self.attacks
             ],
+            "notes": list(self.notes),
             "environment": self.environment,
         }
 
@@ -219,9 +229,12 @@ def _from_dict(stored: dict[str, Any]) -> Assessment:
                 forward=torch.tensor(one["forward"], dtype=torch.int64),
                 backward=torch.tensor(one["backward"], dtype=torch.int64),
                 seconds=one["seconds"],
+                survivors_only=one.get("survivors_only", False),
+                samples=one.get("samples", 1),
             )
             for one in stored["attacks"]
         ),
+        notes=tuple(stored.get("notes", ())),
         environment=stored["environment"],
     )
 

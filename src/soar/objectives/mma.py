@@ -21,7 +21,7 @@ from soar.objectives.margins import Margins
 from soar.objectives.objective import Objective, Output
 from soar.objectives.registry import OBJECTIVES
 from soar.shapes import per_example
-from soar.threat import Threat
+from soar.threat import Linf, Threat
 
 # The boundary is looked for a little beyond the limit, so that "farther than the limit" can be told.
 _BEYOND = 1.05
@@ -86,7 +86,13 @@ class MMA(Objective):
         self.min_margin = None if min_margin is None else epsilon.parse(min_margin, "objective.min_margin")
         self.steps, self.bisections, self.clean_share = steps, bisections, clean_share
         self.margins = Margins()
-        smallest, largest = self.limits(self.required_threat())
+        limits = self.required_threat()
+        smallest, largest = self.limits(limits)
+        if isinstance(limits, Linf) and largest > 1:
+            raise UserError(
+                f"objective.max_margin: got {largest:g} for linf, expected at most 1, because pixels are in"
+                " [0, 1]; 32 of 255 grey levels are written 32/255 (flag --objective.max_margin)"
+            )
         if smallest >= largest:
             raise UserError(
                 f"objective.min_margin: got {smallest:g}, expected below objective.max_margin,"
@@ -121,7 +127,9 @@ class MMA(Objective):
             threat: whose eps sets what was not given
         """
         smallest = threat.eps / 6 if self.min_margin is None else self.min_margin
-        largest = threat.eps * 4 if self.max_margin is None else self.max_margin
+        # Beyond 1 there are no pixels.
+        most = min(4 * threat.eps, Fraction(1)) if isinstance(threat, Linf) else 4 * threat.eps
+        largest = most if self.max_margin is None else self.max_margin
         return float(smallest), float(largest)
 
     def get_extra_state(self) -> Tensor:

@@ -113,7 +113,9 @@ def _kind(field: str) -> str:
 
 def _value(text: str, field: str) -> Any:
     """Read a value as TOML would; what is not TOML is text, and commas make a list where one is wanted."""
-    if _kind(field).startswith("tuple") and not text.startswith("["):
+    kind = _kind(field)
+    is_list = kind.startswith("tuple") or ("tuple" in kind and "," in text)
+    if is_list and not text.startswith("["):
         text = f"[{text}]"
     if text == "null":
         return None

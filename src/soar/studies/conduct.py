@@ -26,7 +26,6 @@ from soar.studies.cost import step_costs
 from soar.studies.findings import Finding, Findings
 from soar.studies.study import Arm, Study, folder_name
 from soar.training.prepare import prepare
-from soar.training.weights import load_weights
 
 
 class Outcome(NamedTuple):
@@ -151,13 +150,13 @@ def _attack(opened: Run, study: Study, conditions: Conditions) -> Assessment:
     """Attack the best checkpoint, or read what was found before."""
     data = opened.data(conditions.root)
     split = _split(data, study)
-    labels = [attack.label for attack in resolve(study.attacks)]
+    labels = [one.attack.label for one in resolve(study.attacks)]
     for path in sorted(opened.path.glob(f"assessment-{study.split}*.json")):
         found = Assessment.load(path)
         if [one.label for one in found.attacks] == labels and torch.equal(found.index, split.indices):
             return found
     found = evaluate(
-        _network(opened, data, conditions.device),
+        opened.trained_model(data).to(conditions.device),
         split,
         opened.threat(),
         study.attacks,
@@ -177,7 +176,7 @@ def _with_transfer(study: Study, rows: list[Finding], data: Dataset, conditions:
     def network(row: Finding) -> tuple[Run, nn.Module]:
         recipe = study.recipe_of(arms[row.arm], conditions.folder, conditions.flags)
         opened = Run(_place(arms[row.arm], conditions), recipe)
-        return opened, _network(opened, data, conditions.device)
+        return opened, opened.trained_model(data).to(conditions.device)
 
     source = next(row for row in rows if row.arm == study.transfer_from)
     if not source.accuracy:
@@ -194,12 +193,6 @@ def _with_transfer(study: Study, rows: list[Finding], data: Dataset, conditions:
             share = float(survives(network(row)[1], points, split.labels).to(torch.float64).mean())
         shown.append(replace(row, transfer=share))
     return shown
-
-
-def _network(opened: Run, data: Dataset, device: str) -> nn.Module:
-    model = opened.model(len(data.classes), data.shape).to(device)
-    load_weights(model, opened.path, "RUN")
-    return model
 
 
 def _split(data: Dataset, study: Study) -> Split:

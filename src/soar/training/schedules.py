@@ -40,9 +40,10 @@ def lr_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> fl
     if step < warmup:
         return (step + 1) / warmup
     if settings.schedule == "step":
-        passed = sum(step >= milestone * steps_per_epoch for milestone in settings.milestones)
-        decay = settings.decay
-        return decay**passed if isinstance(decay, float) else math.prod(decay[:passed])
+        single, count = settings.decay, len(settings.milestones)
+        decays = (single,) * count if isinstance(single, float) else single
+        passed = (step >= milestone * steps_per_epoch for milestone in settings.milestones)
+        return math.prod(decay for decay, is_passed in zip(decays, passed, strict=True) if is_passed)
     share = (step - warmup) / max(total - warmup, 1)
     if settings.schedule == "cosine":
         return (1 + math.cos(math.pi * share)) / 2

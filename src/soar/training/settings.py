@@ -120,9 +120,10 @@ def checked(settings: Settings, section: str) -> Settings:
     Traceback (most recent call last):
     soar.errors.UserError: guards.explosion: got 0.5, expected `float` > 1.0 (flag --guards.explosion)
     """
-    if isinstance(settings, TrainingSettings):
-        _check_training(settings, section)
-    return convert(asdict(settings), type(settings), section)
+    held = convert(asdict(settings), type(settings), section)
+    if isinstance(held, TrainingSettings):
+        _check_training(held, section)
+    return held
 
 
 def _check_training(settings: TrainingSettings, section: str) -> None:

@@ -46,6 +46,9 @@ def perturbed_weights(parameters: Sequence[nn.Parameter], size: float) -> Iterat
 
 
 def _move(weight: Tensor, gradient: Tensor, size: float) -> Tensor:
-    length = torch.linalg.vector_norm(gradient).clamp(min=torch.finfo(gradient.dtype).tiny)
-    move: Tensor = size * torch.linalg.vector_norm(weight.detach()) * gradient / length
+    # Dividing by the largest entry first keeps the squares of tiny gradients from vanishing.
+    tiny = torch.finfo(gradient.dtype).tiny
+    scaled = gradient / gradient.abs().max().clamp(min=tiny)
+    length = torch.linalg.vector_norm(scaled).clamp(min=tiny)
+    move: Tensor = size * torch.linalg.vector_norm(weight.detach()) * scaled / length
     return move

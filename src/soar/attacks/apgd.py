@@ -1,0 +1,215 @@
+"""Auto-PGD (Croce and Hein, 2020): gradient ascent with momentum that finds its own step length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from soar import losses, randomness
+from soar.attacks.apgd_schedule import Pace, first_pace, next_pace
+from soar.attacks.attack import Answer, Examples
+from soar.attacks.pgd import climb
+from soar.attacks.registry import ATTACKS
+from soar.errors import UserError
+from soar.shapes import per_example
+from soar.threat import L2, Threat
+
+# What AutoAttack uses; labels name only what differs.
+_STEPS, _TARGETS = 100, 9
+_GRADIENT_SHARE = 0.75
+
+
+@dataclass(frozen=True)
+class APGDState:
+    """Where each example stands, where it stood before, and the best it has seen."""
+
+    examples: Examples
+    target: Tensor
+    """the class to climb to, or -1 to climb away from the label"""
+    points: Tensor
+    previous: Tensor
+    """where the last step began; the momentum is the way from there"""
+    best_points: Tensor
+    best_gradient: Tensor
+    pace: Pace
+    step: Tensor
+    """how many steps led to the points"""
+
+
+@ATTACKS.register("apgd")
+@dataclass(frozen=True, kw_only=True)
+class APGD:
+    r"""Auto-PGD: momentum, halved steps and returns to the best point, with restarts and targets.
+
+    z       = P(x_k + eta dir(gradient))
+    x_{k+1} = P(x_k + 0.75 (z - x_k) + 0.25 (x_k - x_{k-1})),    x_1 = z
+
+    The start lies on the border of the ball and eta begins at 2 eps. Checkpoints (`apgd_schedule`) halve eta
+    for examples that stopped improving; such an example goes on from its best point, with the gradient it
+    had there, and keeps x_{k-1}. A run of k steps asks for k gradients and k + 1 predictions.
+
+    In l2 P gives the nearest point of ball and box. AutoAttack scales into the ball and then clips, which
+    can leave a point well inside the ball; without clipped pixels the two are the same.
+
+    Args:
+        steps: how many gradients are followed
+        restarts: how many random starts an example gets
+        loss: what to climb: ce, margin or dlr; with two classes dlr is the margin
+        targets: 0 to climb away from the label; otherwise climb towards each of this many of the most
+            likely wrong classes at the clean image in turn, one run each, at most all wrong classes
+
+    Raises:
+        UserError: if a number makes no sense
+
+    >>> APGD().label, APGD(steps=20, restarts=5).label, APGD(loss="dlr", targets=9).label
+    ('APGD-CE', 'APGD-CE 20 steps x5', 'APGD-T')
+    """
+
+    steps: int = _STEPS
+    restarts: int = 1
+    loss: str = "ce"
+    targets: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 1), ("restarts", 1), ("targets", 0)):
+            if getattr(self, name) < least:
+                raise UserError(f"attack.{name}: got {getattr(self, name)}, expected at least {least}")
+        losses.check_name(self.loss, "attack.loss")
+
+    @property
+    def label(self) -> str:
+        """Name the loss, or T for targeted dlr, and the numbers that AutoAttack sets otherwise."""
+        loss = self.loss if self.loss == "margin" else self.loss.upper()
+        name = f"APGD-{loss}"
+        if self.targets:
+            name = "APGD-T" if self.loss == "dlr" else f"APGD-T {loss}"
+        parts = [
+            name,
+            f"{self.targets} targets" if self.targets not in (0, _TARGETS) else "",
+            f"{self.steps} steps" if self.steps != _STEPS else "",
+            f"x{self.restarts}" if self.restarts > 1 else "",
+        ]
+        return " ".join(filter(None, parts))
+
+    @property
+    def stays_inside(self) -> bool:
+        """Every point lies in the ball."""
+        return True
+
+    @property
+    def starts_at_image(self) -> bool:
+        """The start is random."""
+        return False
+
+    @property
+    def budget(self) -> int:
+        """One prediction at the start and one after every step."""
+        return self.steps + 1
+
+    def entries(self, classes: int) -> int:
+        """Count restarts times targets; there are at most as many targets as wrong classes."""
+        return self.restarts * max(1, min(self.targets, classes - 1))
+
+    def start(self, examples: Examples, threat: Threat) -> APGDState:
+        """Begin at a random point of the border."""
+        x = examples.x
+        points = border_start(x, examples.keys("apgd start"), threat)
+        return APGDState(
+            examples=examples,
+            target=self._target(examples),
+            points=points,
+            previous=points,
+            best_points=points,
+            best_gradient=torch.zeros_like(x),
+            pace=first_pace(x.new_full((len(x),), 2 * threat.radius)),
+            step=torch.zeros_like(examples.labels),
+        )
+
+    def query(self, state: APGDState) -> Tensor:
+        """Ask for the current points."""
+        return state.points
+
+    def wants_gradient(self, state: APGDState) -> Tensor:
+        """All but the last point are climbed from."""
+        return state.step < self.steps
+
+    def score(self, logits: Tensor, state: APGDState) -> Tensor:
+        """Give the loss, towards the target where there is one."""
+        labels, target = state.examples.labels, state.target
+        # All examples of a run have a target or none has.
+        if len(target) and int(target[0]) >= 0:
+            return losses.TARGETED_LOSSES[self.loss](logits, labels, target)
+        return losses.LOSSES[self.loss](logits, labels)
+
+    def update(self, state: APGDState, answer: Answer, threat: Threat) -> APGDState:
+        """Note the answer, go back to the best point where the step was halved, and take the next step."""
+        if answer.gradient is None:
+            return replace(state, step=state.step + 1)
+        is_best = per_example(answer.loss > state.pace.best, state.points)
+        best_points = torch.where(is_best, state.points, state.best_points)
+        best_gradient = torch.where(is_best, answer.gradient, state.best_gradient)
+        pace, halved = next_pace(state.pace, answer.loss, state.step, self.steps)
+        back = per_example(halved, state.points)
+        points = torch.where(back, best_points, state.points)
+        gradient = torch.where(back, best_gradient, answer.gradient)
+
+        x, share = state.examples.x, torch.where(state.step > 0, _GRADIENT_SHARE, 1.0).to(state.points.dtype)
+        share = per_example(share, x)
+        straight = climb(points, gradient, x, threat, pace.length)
+        mixed = points + share * (straight - points) + (1 - share) * (points - state.previous)
+        return replace(
+            state,
+            points=threat.project(mixed, x),
+            previous=points,
+            best_points=best_points,
+            best_gradient=best_gradient,
+            pace=pace,
+            step=state.step + 1,
+        )
+
+    def exhausted(self, state: APGDState) -> Tensor:
+        """Tell who has seen the answer to the last point."""
+        return state.step > self.steps
+
+    def _target(self, examples: Examples) -> Tensor:
+        """Give the class to climb to: the goal if there is one, else the entry's place in the ranking."""
+        if not self.targets or examples.logits is None or bool((examples.goal >= 0).any()):
+            return examples.goal
+        rank = examples.entry % min(self.targets, examples.logits.shape[1] - 1)
+        return losses.strongest_targets(examples.logits, examples.labels, rank)
+
+
+@ATTACKS.register("apgd-t")
+def apgd_t(*, steps: int = _STEPS, targets: int = _TARGETS, restarts: int = 1) -> APGD:
+    """Auto-PGD on the targeted DLR loss, one run for each of the likely wrong classes.
+
+    Args:
+        steps: how many gradients are followed towards each target
+        targets: how many classes are tried, at most all wrong ones
+        restarts: how many random starts each target gets
+
+    >>> apgd_t().label, apgd_t(targets=3).entries(classes=10)
+    ('APGD-T', 3)
+    """
+    if targets < 1:
+        raise UserError(f"attack.targets: got {targets}, expected at least 1")
+    return APGD(steps=steps, restarts=restarts, loss="dlr", targets=targets)
+
+
+def border_start(x: Tensor, keys: Tensor, threat: Threat) -> Tensor:
+    """Draw x + eps t / ||t|| and clip it to the pixel range, t uniform in a cube (linf) or Gaussian (l2).
+
+    Args:
+        x: images
+        keys: one key an example
+        threat: the ball, whose norm is meant
+    """
+    shape = tuple(x.shape[1:])
+    if isinstance(threat, L2):
+        t = randomness.normal(keys, shape, x.dtype)
+    else:
+        t = 2 * randomness.uniform(keys, shape, x.dtype) - 1
+    length = threat.norm(t).clamp(min=torch.finfo(x.dtype).tiny)
+    return threat.project(x + threat.radius * t / per_example(length, x), x)

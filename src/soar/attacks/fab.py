@@ -1,0 +1,220 @@
+"""The fast adaptive boundary attack (Croce and Hein, 2020): along the border, ever nearer to the image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from soar import losses
+from soar.attacks.attack import Answer, Examples
+from soar.attacks.hyperplane import step_over
+from soar.attacks.registry import ATTACKS
+from soar.errors import UserError
+from soar.threat import Threat
+
+# What AutoAttack uses; labels name only what differs.
+_STEPS, _TARGETS, _ALPHA, _ETA, _BETA = 100, 9, 0.1, 1.05, 0.9
+# In how many ways two trials may have ended.
+_PASTS = 4
+
+
+@dataclass(frozen=True)
+class BorderState:
+    """Where each example stands on its way along the border."""
+
+    examples: Examples
+    target: Tensor
+    """the class on the other side"""
+    points: Tensor
+    step: Tensor
+    """how many times the model has been linearised"""
+    is_base: Tensor
+    """whether the point is there to be linearised; otherwise it is a trial that must be judged first"""
+    recent: Tensor
+    """how the last two trials ended, as a number below 4 in which a crossing is a bit of 1"""
+    habit: Tensor
+    """for each of these numbers, whether the trial that followed it last time crossed the border"""
+    best: Tensor
+    """the nearest point found so far that fools the model, in the ball or not; at first the image"""
+    distance: Tensor
+    """how far that is from the image; infinite while there is none"""
+
+
+@ATTACKS.register("fab")
+@dataclass(frozen=True, kw_only=True)
+class FAB:
+    r"""Minimum-norm attack that linearises the model near the border of one target class after another.
+
+    With D and w the value and the slope of z_t - z_y at x_k, and P the projection onto D + <w, z - x_k> = 0
+    inside the pixel range,
+
+    d_1 = P(x_k) - x_k,  d_2 = P(x_0) - x_0,  a = min(||d_1|| / (||d_1|| + ||d_2||), alpha),
+    x_{k+1} = clip((1 - a) (x_k + eta d_1) + a (x_0 + eta d_2)),
+
+    and where the model is wrong there, x_{k+1} is pulled back to x_0 + beta (x_{k+1} - x_0). The defaults are
+    those of AutoAttack. An example stops at the first point inside the ball that fools the model.
+
+    A trial that stays on the right side is linearised from the very answer that judged it. A gradient at a
+    trial on the wrong side is wasted, because that point is left, so trials that are expected to cross are
+    judged without one. Trials fall into a rhythm, such as every other one crossing; what is expected is
+    what came last time after the same two outcomes, as processors predict branches.
+
+    Args:
+        steps: how many linearisations
+        targets: how many wrong classes to try, the most likely at the image first
+        restarts: how often each target is tried; the first time from the image, then from a random point up
+            to eps / 2 away
+        alpha: the largest weight of the projection of the image itself
+        eta: how far to overshoot the border; 1 is not at all
+        beta: how far to go back towards the image from the wrong side; 1 is not at all
+
+    >>> FAB().label, FAB(steps=20, targets=3, restarts=2).label
+    ('FAB-T', 'FAB-T 3 targets 20 steps x2')
+    """
+
+    steps: int = _STEPS
+    targets: int = _TARGETS
+    restarts: int = 1
+    alpha: float = _ALPHA
+    eta: float = _ETA
+    beta: float = _BETA
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "targets", "restarts"):
+            if getattr(self, name) < 1:
+                raise UserError(f"attack.{name}: got {getattr(self, name)}, expected at least 1")
+        for name, is_allowed, expected in (
+            ("alpha", 0 <= self.alpha <= 1, "0 to 1"),
+            ("eta", 1 <= self.eta < float("inf"), "at least 1"),
+            ("beta", 0 < self.beta <= 1, "above 0 and at most 1"),
+        ):
+            if not is_allowed:
+                raise UserError(f"attack.{name}: got {getattr(self, name):g}, expected {expected}")
+
+    @property
+    def label(self) -> str:
+        """Name the attack, with the numbers that are not those of AutoAttack."""
+        parts = [
+            "FAB-T",
+            f"{self.targets} targets" if self.targets != _TARGETS else "",
+            f"{self.steps} steps" if self.steps != _STEPS else "",
+            f"alpha {self.alpha:g}" if self.alpha != _ALPHA else "",
+            f"eta {self.eta:g}" if self.eta != _ETA else "",
+            f"beta {self.beta:g}" if self.beta != _BETA else "",
+            f"x{self.restarts}" if self.restarts > 1 else "",
+        ]
+        return " ".join(filter(None, parts))
+
+    @property
+    def stays_inside(self) -> bool:
+        """It looks for the nearest point that fools the model, and finds many beyond the ball first."""
+        return False
+
+    @property
+    def starts_at_image(self) -> bool:
+        """The targets are chosen by the clean answer, which must be known beforehand."""
+        return False
+
+    @property
+    def budget(self) -> int:
+        """Each linearisation may take a prediction with a gradient, and its trial one without."""
+        return 2 * self.steps
+
+    def entries(self, classes: int) -> int:
+        """Count restarts times targets; there are at most as many targets as wrong classes."""
+        return self.restarts * max(1, min(self.targets, classes - 1))
+
+    def start(self, examples: Examples, threat: Threat) -> BorderState:
+        """Begin at the image, and in later restarts at a random point near it."""
+        if examples.logits is None:
+            raise UserError("attack: FAB chooses its targets by the clean answer and cannot do without it")
+        x = examples.x
+        count = self.entries(examples.logits.shape[1]) // self.restarts
+        is_aimed = examples.goal >= 0
+        # All targets are tried before any is tried again; a goal is the only target there is.
+        rank = torch.where(is_aimed, 0, examples.entry % count)
+        likely = losses.strongest_targets(examples.logits, examples.labels, rank)
+        points = x.clone()
+        again = (examples.entry > rank).nonzero()[:, 0]
+        if len(again):
+            keys = examples.keys("fab start")[again]
+            points[again] = threat.scaled("1/2").random_start(x[again], keys)
+        return BorderState(
+            examples=examples,
+            target=torch.where(is_aimed, examples.goal, likely),
+            points=points,
+            step=torch.zeros_like(rank),
+            is_base=torch.ones_like(rank, dtype=torch.bool),
+            recent=torch.full_like(rank, _PASTS - 1),
+            habit=torch.ones(len(x), _PASTS, dtype=torch.bool, device=x.device),
+            best=x,
+            distance=x.new_full((len(x),), torch.inf),
+        )
+
+    def query(self, state: BorderState) -> Tensor:
+        """Ask for the current points."""
+        return state.points
+
+    def wants_gradient(self, state: BorderState) -> Tensor:
+        """Tell who is to be linearised now, or will be if the trial stays on the right side."""
+        will_cross = state.habit.gather(1, state.recent[:, None])[:, 0]
+        return (state.step < self.steps) & (state.is_base | ~will_cross)
+
+    def score(self, logits: Tensor, state: BorderState) -> Tensor:
+        """Give z_t - z_y, which is zero on the border."""
+        return losses.targeted_margin(logits, state.examples.labels, state.target)
+
+    def update(self, state: BorderState, answer: Answer, threat: Threat) -> BorderState:
+        """Pull back the trials that crossed the border, and linearise wherever else there is a gradient."""
+        crossed = _has_crossed(state.examples, answer.logits)
+        learnt = state.habit.scatter(1, state.recent[:, None], crossed[:, None])
+        x, points = state.examples.x, state.points.clone()
+        best, distance = _nearer(state, crossed, threat)
+        is_back = crossed & ~state.is_base
+        back = is_back.nonzero()[:, 0]
+        points[back] = torch.lerp(x[back], points[back], self.beta)
+        onward = ~is_back & (state.step < self.steps) & (answer.gradient is not None)
+        if answer.gradient is not None:
+            rows = onward.nonzero()[:, 0]
+            points[rows] = step_over(
+                points[rows],
+                x[rows],
+                answer.loss[rows],
+                answer.gradient[rows],
+                threat,
+                alpha=self.alpha,
+                eta=self.eta,
+            )
+        return replace(
+            state,
+            points=points,
+            step=state.step + onward,
+            is_base=~onward,
+            recent=torch.where(state.is_base, state.recent, (2 * state.recent + crossed) % _PASTS),
+            habit=torch.where(state.is_base[:, None], state.habit, learnt),
+            best=best,
+            distance=distance,
+        )
+
+    def exhausted(self, state: BorderState) -> Tensor:
+        """Tell who has seen the answer to the last trial."""
+        return (state.step >= self.steps) & state.is_base
+
+
+def _has_crossed(examples: Examples, logits: Tensor) -> Tensor:
+    """Tell where the model is wrong, or says the goal, in the ball or not."""
+    said = logits.argmax(dim=1)
+    return torch.where(examples.goal >= 0, said == examples.goal, said != examples.labels)
+
+
+def _nearer(state: BorderState, crossed: Tensor, threat: Threat) -> tuple[Tensor, Tensor]:
+    """Give the nearest point that fools the model and its distance, the current points included."""
+    rows = crossed.nonzero()[:, 0]
+    far = threat.norm(state.points[rows] - state.examples.x[rows])
+    is_nearer = far < state.distance[rows]
+    rows = rows[is_nearer]
+    best, distance = state.best.clone(), state.distance.clone()
+    best[rows], distance[rows] = state.points[rows], far[is_nearer]
+    return best, distance

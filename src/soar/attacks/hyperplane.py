@@ -1,0 +1,118 @@
+"""The shortest way from an image to a hyperplane that does not leave the pixel range."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from soar.errors import UserError
+from soar.shapes import per_example
+from soar.threat import L2, Linf, Threat
+
+# Pixels on which the plane does not depend, next to the one on which it depends most, are left alone in l2.
+_NEGLIGIBLE = 1e-8
+# Moves shorter than this count as this long when two of them are weighed against each other.
+_SHORT = 1e-8
+
+
+def nearest(points: Tensor, normal: Tensor, value: Tensor, threat: Threat) -> Tensor:
+    r"""Give the smallest move, in the threat's norm, onto a hyperplane inside [0, 1]^d.
+
+    argmin ||m||   subject to   value + <normal, m> = 0   and   0 <= points + m <= 1
+
+    Let c = |value|, s_i the sign of normal_i * value, and r_i the room that pixel i has against s_i.
+    The answer is m_i = -s_i min(t v_i, r_i) with v_i = 1 for linf and v_i = |normal_i| for l2, where t solves
+
+    g(t) = \sum_i |normal_i| min(t v_i, r_i) = c.
+
+    g is concave, so Newton's method from t = 0 climbs to the solution and never passes it. It ends there
+    exactly, because it changes t only when further pixels have used up their room. The product of slope
+    and remaining gap falls at least fourfold each round; images need about five rounds and no sorting.
+    A plane that cannot be reached is approached with all the room there is.
+    (The projection of Croce and Hein, *Minimally distorted adversarial examples with a fast adaptive
+    boundary attack*, 2020.)
+
+    Args:
+        points: images in [0, 1]
+        normal: one normal vector an example; any length
+        value: of the linear function at the points, one an example: how far they are from the plane
+        threat: whose norm is meant; its radius plays no part
+
+    >>> x = torch.tensor([[0.5, 0.9]])
+    >>> nearest(x, torch.tensor([[-1.0, -1.0]]), torch.tensor([0.4]), Linf(1))
+    tensor([[0.3000, 0.1000]])
+    """
+    in_linf = isinstance(threat, Linf)
+    if not in_linf and not isinstance(threat, L2):
+        raise UserError(f"threat: got {threat!r}, expected Linf or L2, whose nearest points are known")
+    value = value.nan_to_num(nan=0.0)
+    # The largest entry of the normal becomes 1, so that squares of tiny slopes do not vanish.
+    flat = normal.flatten(1)
+    largest = flat.abs().amax(dim=1).clamp(min=torch.finfo(flat.dtype).tiny)
+    slope = flat * (value.sign() / largest)[:, None]
+    gap = value.abs() / largest
+    if not in_linf:
+        slope = F.hardshrink(slope, _NEGLIGIBLE)
+    # Comparisons that write numbers, and products in place of `where`: many times faster on a CPU.
+    border = torch.lt(slope, 0, out=torch.empty_like(slope))
+    room = (border - points.flatten(1)).abs_()
+    weight = slope.abs()
+    reach = torch.ones_like(weight) if in_linf else weight
+    size = _spread(gap, weight, reach, room, longest=1.0 if in_linf else 1 / _NEGLIGIBLE)
+    return size.mul_(slope.sign_()).neg_().reshape(points.shape)
+
+
+def step_over(
+    points: Tensor, x: Tensor, value: Tensor, slope: Tensor, threat: Threat, *, alpha: float, eta: float
+) -> Tensor:
+    """Step over the border of the linearised model, with a pull towards the image.
+
+    x_{k+1} = clip((1 - a) (x_k + eta d_1) + a (x_0 + eta d_2)), see `FAB`.
+
+    Args:
+        points: x_k
+        x: the images, x_0
+        value: of z_t - z_y at the points
+        slope: of z_t - z_y at the points
+        threat: whose norm is meant
+        alpha: the largest a
+        eta: how far to overshoot
+
+    >>> x, slope = torch.full((1, 2), 0.5), torch.tensor([[1.0, 3.0]])
+    >>> step_over(x, x, torch.tensor([-0.4]), slope, Linf(1), alpha=0.1, eta=1.05)
+    tensor([[0.6050, 0.6050]])
+    """
+    at_image = value + (slope * (x - points)).flatten(1).sum(dim=1)
+    moves = nearest(torch.cat([points, x]), torch.cat([slope, slope]), torch.cat([value, at_image]), threat)
+    lengths = threat.norm(moves).clamp(min=_SHORT)
+    share = lengths[: len(x)] / (lengths[: len(x)] + lengths[len(x) :])
+    from_point, from_image = (torch.cat([points, x]) + eta * moves).chunk(2)
+    return torch.lerp(from_point, from_image, per_example(share.clamp(max=alpha), x)).clamp_(0, 1)
+
+
+def _spread(gap: Tensor, weight: Tensor, reach: Tensor, room: Tensor, longest: float) -> Tensor:
+    """Give min(t reach, room) with the t for which <weight, min(t reach, room)> is the gap.
+
+    Args:
+        gap: at least 0, one an example
+        weight: what a pixel gives for its move, at least 0
+        reach: how far a pixel moves with t = 1
+        room: how far it can move
+        longest: a t at which every pixel that matters has used up its room
+    """
+    gain, limit = weight * reach, weight * room
+    used, free = torch.empty_like(room), torch.empty_like(room)
+    t = torch.zeros_like(gap)
+    count = torch.full_like(gap, -1)
+    while True:
+        size = t[:, None] * reach
+        torch.ge(size, room, out=used)
+        before, count = count, used.sum(dim=1)
+        # t never falls, so a set of used-up pixels that has not grown is the same set.
+        if torch.equal(count, before):
+            return torch.minimum(size, room)
+        left = (gap - torch.linalg.vecdot(limit, used)).clamp_(min=0)
+        rate = torch.linalg.vecdot(gain, torch.lt(size, room, out=free))
+        step = left / rate.clamp_(min=torch.finfo(rate.dtype).tiny)
+        t = torch.maximum(t, step.clamp_(max=longest))

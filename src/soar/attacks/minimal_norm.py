@@ -1,0 +1,117 @@
+"""How far each image is from the nearest point that fools a model, rather than whether one is in a ball."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from soar.attacks.attack import Examples, select
+from soar.attacks.fab import FAB
+from soar.attacks.oracle import as_input, ask, check_images, predict
+from soar.model_state import placement, probing
+from soar.shapes import per_example
+from soar.threat import Threat
+
+# How often the way between the image and the nearest point found is halved: to the last digit of float32.
+_HALVINGS = 24
+
+
+class Nearest(NamedTuple):
+    """The nearest points that an attack found."""
+
+    points: Tensor
+    """points that fool the model; the image itself where it does so or where none was found"""
+    norm: Tensor
+    """their distance from the images; infinite where none was found"""
+
+
+def minimal_norm(
+    model: nn.Module,
+    attack: FAB,
+    threat: Threat,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    index: Tensor | None = None,
+    seed: int = 0,
+    batch_size: int = 128,
+) -> Nearest:
+    """Measure how far every image is from a mistake: an upper bound on the smallest perturbation.
+
+    The attack runs to its end for all targets. Bisection between the image and the nearest point found then
+    takes away what the attack overshoots; for a linear model, away from the edges of the pixel range, the
+    distance is exact.
+
+    Args:
+        model: any module that maps images in [0, 1] to logits; used in eval mode and left as it was
+        attack: how to search
+        threat: whose norm is measured; the radius only says where further restarts begin
+        images: float in [0, 1], or uint8
+        labels: true classes
+        index: identity of each example; by default its position
+        seed: seed of the random starts
+        batch_size: how many examples are evaluated at once
+
+    Raises:
+        UserError: if images and labels do not fit together or images are out of range
+
+    >>> from soar.threat import L2
+    >>> class Line(nn.Module):
+    ...     def forward(self, x):
+    ...         side = 3 * x[:, 0] + 4 * x[:, 1] - 1
+    ...         return torch.stack([-side, side], dim=1)
+    >>> minimal_norm(Line(), FAB(), L2(1), torch.tensor([[0.5, 0.5]]), torch.tensor([1])).norm
+    tensor([0.5000])
+    """
+    check_images(images, labels)
+    device, dtype = placement(model)
+    row, labels = torch.arange(len(labels), device=device), labels.to(device)
+    with probing(model):
+        logits = predict(model, images, batch_size)
+        is_right = logits.argmax(dim=1) == labels
+        everyone = Examples(
+            x=as_input(images, device, dtype),
+            labels=labels,
+            goal=torch.full_like(labels, -1),
+            row=row,
+            index=row if index is None else index.to(device),
+            entry=torch.zeros_like(labels),
+            logits=logits,
+            seed=seed,
+        )
+        found = Nearest(everyone.x.clone(), torch.where(is_right, torch.inf, 0.0).to(dtype))
+        for rows in row[is_right].split(batch_size):
+            part = _search(model, attack, threat, select(everyone, rows), attack.entries(logits.shape[1]))
+            found.points[rows], found.norm[rows] = part
+    return found
+
+
+def _search(model: nn.Module, attack: FAB, threat: Threat, examples: Examples, entries: int) -> Nearest:
+    """Run the attack to its end towards every target, and keep the nearest point of all."""
+    points, norm = examples.x.clone(), examples.x.new_full((len(examples.x),), torch.inf)
+    for entry in range(entries):
+        state = attack.start(replace(examples, entry=torch.full_like(examples.entry, entry)), threat)
+        while not bool(attack.exhausted(state).all()):
+            gradient = bool(attack.wants_gradient(state).any())
+            state = attack.update(state, ask(model, attack, state, threat, gradient=gradient)[1], threat)
+        is_nearer = state.distance < norm
+        points[is_nearer], norm[is_nearer] = state.best[is_nearer], state.distance[is_nearer]
+    found = norm.isfinite().nonzero()[:, 0]
+    points[found] = _bisect(model, select(examples, found), points[found])
+    norm[found] = threat.norm(points[found] - examples.x[found])
+    return Nearest(points, norm)
+
+
+def _bisect(model: nn.Module, examples: Examples, wrong: Tensor) -> Tensor:
+    """Give points on the way from the image to a wrong point that are still wrong, but hardly so."""
+    x = examples.x
+    low, high = x.new_zeros(len(x)), x.new_ones(len(x))
+    for _ in range(_HALVINGS if len(x) else 0):
+        middle = (low + high) / 2
+        said = predict(model, torch.lerp(x, wrong, per_example(middle, x)), len(x)).argmax(dim=1)
+        is_wrong = said != examples.labels
+        low, high = torch.where(is_wrong, low, middle), torch.where(is_wrong, middle, high)
+    return torch.lerp(x, wrong, per_example(high, x))

@@ -1,0 +1,29 @@
+"""An attack together with what the protocol says about its use: on whom, and with how many samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from soar.attacks.attack import Attack
+from soar.errors import UserError
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One attack of an evaluation.
+
+    Args:
+        attack: the recipe
+        survivors_only: attack only the examples that all attacks before it have left; otherwise every example
+            that is classified right
+        samples: how often a randomised model is asked at each point; its answers are averaged
+    """
+
+    attack: Attack[Any]
+    survivors_only: bool = False
+    samples: int = 1
+
+    def __post_init__(self) -> None:
+        if self.samples < 1:
+            raise UserError(f"attack.samples: got {self.samples}, expected at least 1")

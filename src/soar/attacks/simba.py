@@ -1,0 +1,188 @@
+"""SimBA (Guo et al., 2019): try one direction after the other, down and up, without any gradient."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from soar import epsilon, randomness
+from soar.attacks import black_box
+from soar.attacks.attack import Answer, Examples
+from soar.attacks.dct import dct_waves
+from soar.attacks.registry import ATTACKS
+from soar.errors import UserError, unknown
+from soar.shapes import per_example
+from soar.threat import Linf, Threat
+
+Basis = Literal["pixel", "dct"]
+Loss = Literal["probability", "margin"]
+
+_QUERIES, _STEP = 2000, 0.2
+
+
+@dataclass(frozen=True)
+class SimBAState:
+    """How far each example has moved, and which move it tries now."""
+
+    examples: Examples
+    order: Tensor
+    """the directions in the order they are tried, by number, as many as the queries can reach"""
+    moved: Tensor
+    """the image with all moves that helped, perhaps outside of the ball"""
+    highest: Tensor
+    """the score there"""
+    points: Tensor
+    slot: Tensor
+    """2 k for the k-th direction downwards, 2 k + 1 upwards; -1 where the image itself is asked about"""
+    step: Tensor
+    """how many moves have been answered"""
+
+
+@ATTACKS.register("simba")
+@dataclass(frozen=True, kw_only=True)
+class SimBA:
+    """Greedy search along single pixels or cosine waves that asks for predictions only, linf or l2.
+
+    Directions come in an order that is random for every example. Each is tried once: a step down is kept if
+    it helps; if not, a step up is kept if that helps. The steps that were kept add up, and their sum is
+    brought into the ball for each prediction. The search ends early when no direction is left.
+
+    The published loss is the probability of the true class. Where the softmax is 1 to the last digit no step
+    changes it and the search stalls; the margin of the logits goes on.
+
+    Args:
+        queries: how many steps are tried on an example; the paper on SOAR does not give its number
+        basis: pixel (one channel of one pixel) or dct (one cosine wave of one channel)
+        loss: what must get worse for the model, probability or margin
+        step: length of a step; by default eps for pixels in linf, which a pixel reaches at once, else 0.2
+        frequencies: the share of low frequencies in each direction that dct uses; 0.125 is 28 of 224
+
+    >>> SimBA().label, SimBA(basis="dct", loss="margin", queries=500, step=0.1, frequencies=0.5).label
+    ('SimBA', 'SimBA-500 DCT 0.5 margin step 0.1')
+    """
+
+    queries: int = _QUERIES
+    basis: Basis = "pixel"
+    loss: Loss = "probability"
+    step: str | float | Fraction | None = None
+    frequencies: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.queries < 1:
+            raise UserError(f"attack.queries: got {self.queries}, expected at least 1")
+        if self.basis not in get_args(Basis):
+            raise unknown("basis", self.basis, get_args(Basis), "attack.basis")
+        if self.loss not in get_args(Loss):
+            raise unknown("loss", self.loss, get_args(Loss), "attack.loss")
+        if self.step is not None:
+            epsilon.parse(self.step, "attack.step")
+        if not 0 < self.frequencies <= 1:
+            raise UserError(
+                f"attack.frequencies: got {self.frequencies}, expected a share above 0 and at most 1"
+            )
+        if self.frequencies < 1 and self.basis != "dct":
+            raise UserError(f"attack.frequencies: got {self.frequencies}, expected 1 unless basis is dct")
+
+    @property
+    def label(self) -> str:
+        """Name the attack, with what differs from the plain one."""
+        parts = ["SimBA" if self.queries == _QUERIES else f"SimBA-{self.queries}"]
+        parts += [
+            "DCT" if self.basis == "dct" else "",
+            f"{self.frequencies:g}" if self.frequencies < 1 else "",
+            self.loss if self.loss != "probability" else "",
+            f"step {epsilon.show(epsilon.parse(self.step))}" if self.step is not None else "",
+        ]
+        return " ".join(filter(None, parts))
+
+    @property
+    def stays_inside(self) -> bool:
+        """Every point is brought into the ball before it is asked about."""
+        return True
+
+    @property
+    def starts_at_image(self) -> bool:
+        """It must know the answer at the image, and asks if nobody has."""
+        return True
+
+    @property
+    def budget(self) -> int:
+        """The image, if need be, and the steps."""
+        return self.queries + 1
+
+    def entries(self, classes: int) -> int:  # noqa: ARG002 - the same for any number
+        """The search is run once."""
+        return 1
+
+    def start(self, examples: Examples, threat: Threat) -> SimBAState:
+        """Ask about the first step, or about the image if its answer is not known."""
+        x = examples.x
+        order = randomness.permutation(examples.keys("simba"), math.prod(self._grid(x)))
+        order = order[:, : self.queries].to(torch.int32)
+        unknown_yet = torch.full_like(examples.labels, -1)
+        lowest = torch.full_like(x[:, 0, 0, 0], -torch.inf)
+        state = SimBAState(examples, order, x, lowest, x, unknown_yet, unknown_yet)
+        if examples.logits is None:
+            return state
+        known = self.score(examples.logits, state).to(x.dtype)
+        state = replace(state, highest=known, slot=state.slot + 1, step=state.step + 1)
+        return replace(state, points=self._propose(state, threat))
+
+    def query(self, state: SimBAState) -> Tensor:
+        """Ask for the points after the step that is tried."""
+        return state.points
+
+    def wants_gradient(self, state: SimBAState) -> Tensor:
+        """Never."""
+        return torch.zeros_like(state.step, dtype=torch.bool)
+
+    def score(self, logits: Tensor, state: SimBAState) -> Tensor:
+        """Give minus the probability of the true class, or the margin."""
+        scores = {"probability": black_box.probability, "margin": black_box.margin}
+        return scores[self.loss](logits, state.examples)
+
+    def update(self, state: SimBAState, answer: Answer, threat: Threat) -> SimBAState:
+        """Keep the step if it helped; if not, try it upwards or go on to the next direction."""
+        helped = answer.loss > state.highest
+        moved = torch.where(per_example(helped, state.moved), state.points, state.moved)
+        highest = torch.where(helped, answer.loss, state.highest)
+        # Dividing rounds down: after the image itself, at slot -1, both ways lead to slot 0.
+        slot = torch.where(helped, 2 * (state.slot // 2 + 1), state.slot + 1)
+        state = replace(state, moved=moved, highest=highest, slot=slot, step=state.step + 1)
+        return replace(state, points=self._propose(state, threat))
+
+    def exhausted(self, state: SimBAState) -> Tensor:
+        """Tell who has had all answers or has no direction left."""
+        return (state.step >= self.queries) | (state.slot >= 2 * state.order.shape[1])
+
+    def _propose(self, state: SimBAState, threat: Threat) -> Tensor:
+        """Take the step that is to be tried; it does not matter which where none is left."""
+        channels, height, width = self._grid(state.moved)
+        last = state.order.shape[1] - 1
+        number = state.order.gather(1, (state.slot // 2).clamp(max=last)[:, None])[:, 0].long()
+        length = (2 * (state.slot % 2) - 1).to(state.moved.dtype) * self._length(threat)
+        if self.basis == "pixel":
+            flat = state.moved.flatten(1)
+            return flat.scatter_add(1, number[:, None], length[:, None]).reshape(state.moved.shape)
+        channel, place = number // (height * width), number % (height * width)
+        wave = dct_waves(place // width, place % width, state.moved)
+        is_meant = channel[:, None] == torch.arange(channels, device=channel.device)
+        steps = is_meant * length[:, None]
+        return torch.addcmul(state.moved, steps[:, :, None, None], wave[:, None])
+
+    def _grid(self, x: Tensor) -> tuple[int, int, int]:
+        """Give the channels, and the rows and columns of pixels or of low frequencies, of the images."""
+        channels, height, width = x.shape[1:]
+        low_rows, low_columns = (max(round(self.frequencies * size), 1) for size in (height, width))
+        return channels, low_rows, low_columns
+
+    def _length(self, threat: Threat) -> float:
+        """Give the length of a step."""
+        if self.step is not None:
+            return float(epsilon.parse(self.step))
+        return threat.radius if self.basis == "pixel" and isinstance(threat, Linf) else _STEP

@@ -1,0 +1,149 @@
+"""How the square attack moves in l2: it shifts the budget of the ball from one window to another."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from soar import randomness
+from soar.attacks.square_windows import Windows, level, odd_sides, place, signs
+from soar.shapes import per_example
+
+_TINY = 1e-12
+_TILES = 5
+
+
+def lobe(height: int, width: int) -> Tensor:
+    r"""Give a bump of length 1: nested squares around the middle, the k-th weighted 1 / (k + 1)^2.
+
+    A pixel at distance r from the middle, counted as a king moves, is worth \sum_{k >= r} 1 / (k + 1)^2; the
+    sum ends with the first square that covers all.
+
+    >>> (lobe(3, 3) / lobe(3, 3)[0, 0])[1]
+    tensor([1., 5., 1.], dtype=torch.float64)
+    """
+    last = max(height // 2, width // 2)
+    weights = torch.arange(1, last + 2, dtype=torch.float64).square().reciprocal()
+    worth = weights.flip(0).cumsum(0).flip(0)
+    down = (torch.arange(height) - height // 2).abs()
+    across = (torch.arange(width) - width // 2).abs()
+    bump = worth[torch.maximum(down[:, None], across)]
+    unit: Tensor = bump / torch.linalg.vector_norm(bump)
+    return unit
+
+
+def two_lobes(side: int) -> Tensor:
+    """Give a square of length 1 with a positive bump above a negative one.
+
+    >>> two_lobes(2)
+    tensor([[ 0.1387,  0.6934],
+            [-0.1387, -0.6934]], dtype=torch.float64)
+    """
+    above = side // 2
+    pattern = torch.cat([lobe(above, side), -lobe(side - above, side)]) if above else -lobe(side, side)
+    unit: Tensor = pattern / torch.linalg.vector_norm(pattern)
+    return unit
+
+
+def start(x: Tensor, keys: Tensor, eps: float) -> Tensor:
+    """Cover the image with two-lobed tiles, each turned at random, with a random sign for every channel.
+
+    Tiles measure a fifth of the image's shorter side; what they leave uncovered is shared by both borders.
+    The whole has length eps before the image is clipped.
+
+    Args:
+        x: images
+        keys: one random key an example
+        eps: radius of the ball
+    """
+    channels, height, width = x.shape[1:]
+    side = max(min(height, width) // _TILES, 1)
+    down, across = height // side, width // side
+    draws = randomness.uniform(keys, (1 + channels, down, across))
+    draws = draws.repeat_interleave(side, dim=2).repeat_interleave(side, dim=3)
+    tile = two_lobes(side).to(x)
+    # Lying and standing tiles are the same for all channels of a tile, their signs are not.
+    tiles = torch.where(draws[:, :1] < 0.5, tile.repeat(down, across), tile.T.repeat(down, across))
+    delta = tiles * signs(draws[:, 1:], x.dtype)
+    top, left = (height - down * side) // 2, (width - across * side) // 2
+    delta = F.pad(delta, (left, width - across * side - left, top, height - down * side - top))
+    return _at_length(delta, eps, x)
+
+
+def propose(best: Tensor, x: Tensor, keys: Tensor, iteration: Tensor, share: float, eps: float) -> Tensor:
+    r"""Empty a second window and use what it held, and what was left of eps, for a first one.
+
+    For every channel, with v the two-lobed pattern, s a sign, d_1 the perturbation d in the first window and
+    d_12 that in both,
+
+        d_1' = unit(s v + unit(d_1)) sqrt(max(eps^2 - ||d||^2, 0) / channels + ||d_12||^2)
+
+    where d counts all channels; the rest of the second window becomes zero, the whole is brought to length
+    eps and the image is clipped.
+
+    Args:
+        best: the best points so far
+        x: images
+        keys: one random key an example and iteration
+        iteration: how many proposals came before, one number an example
+        share: the share of the pixels that a window covers at first
+        eps: radius of the ball
+    """
+    channels, height, width = x.shape[1:]
+    sides = odd_sides(share, height, width)
+    at = level(iteration)
+    side = torch.tensor(sides, device=x.device)[at]
+    draws = randomness.uniform(keys, (5 + channels,), torch.float64)
+    first = place(draws[:, 0:2], side, height, width)
+    second = place(draws[:, 2:4], side, height, width)
+    pattern = _patterns(first, at, draws[:, 4] >= 0.5, sides, x)
+    sign = signs(draws[:, 5:], x.dtype)[:, :, None, None]
+
+    inside = first.mask(height, width).to(x.dtype)
+    either = torch.maximum(inside, second.mask(height, width))
+    # Whole images are changed in place: fresh memory costs more than the arithmetic.
+    delta = best - x
+    unused = (eps**2 - torch.linalg.vector_norm(delta.flatten(1), dim=1).square()).clamp(min=0) / channels
+    new = delta * either
+    length = (per_example(unused, x) + _lengths(new).square()).sqrt()
+    new.mul_(inside)
+    new.div_(_lengths(new)).addcmul_(pattern, sign)
+    delta.mul_(1 - either).addcmul_(new, length / _lengths(new))
+    return _at_length(delta, eps, x)
+
+
+def _lengths(delta: Tensor) -> Tensor:
+    """Give the Euclidean length of every channel, ready to divide by."""
+    lengths: Tensor = torch.linalg.vector_norm(delta, dim=(2, 3), keepdim=True)
+    return lengths.clamp(min=_TINY)
+
+
+def _at_length(delta: Tensor, eps: float, x: Tensor) -> Tensor:
+    """Move the images by perturbations of length eps, into whose memory the result goes."""
+    length = torch.linalg.vector_norm(delta.flatten(1), dim=1).clamp(min=_TINY)
+    return delta.mul_(per_example(eps / length, x)).add_(x).clamp_(0, 1)
+
+
+def _patterns(windows: Windows, at: Tensor, is_turned: Tensor, sides: tuple[int, ...], x: Tensor) -> Tensor:
+    """Put every example's pattern where its window is, with zeros around it."""
+    table = _table(sides, x.dtype, x.device)
+    size = table.shape[-1]
+    # Rows and columns outside of the window have the number -1: the last of the table, which is zero.
+    rows, columns = windows.rows(x.shape[2]) % size, windows.columns(x.shape[3]) % size
+    pattern = (2 * at + is_turned)[:, None] * size**2
+    patterns = table.take((pattern + rows * size)[:, :, None] + columns[:, None])
+    return patterns[:, None]
+
+
+@lru_cache(maxsize=8)
+def _table(sides: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Give the pattern of every side, lying and standing, with a row and a column of zeros at the end."""
+    size = max(sides) + 1
+    table = torch.zeros(len(sides), 2, size, size, dtype=dtype, device=device)
+    for i, side in enumerate(sides):
+        pattern = two_lobes(side).to(table)
+        table[i, 0, :side, :side], table[i, 1, :side, :side] = pattern, pattern.T
+    return table

@@ -1,0 +1,103 @@
+"""The windows that the square attack changes: how large they are and where they lie."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
+"""after these iterations the share of pixels that a window covers is halved"""
+
+
+class Windows(NamedTuple):
+    """One square an example, by its first row, its first column and its side."""
+
+    top: Tensor
+    left: Tensor
+    side: Tensor
+
+    def rows(self, height: int) -> Tensor:
+        """Number every row of the image from the window's first row on; outside it gives -1."""
+        return _numbered(self.top, self.side, height)
+
+    def columns(self, width: int) -> Tensor:
+        """Number every column of the image from the window's first column on; outside it gives -1."""
+        return _numbered(self.left, self.side, width)
+
+    def mask(self, height: int, width: int) -> Tensor:
+        """Tell for every pixel of every example whether it lies in the window.
+
+        >>> windows = Windows(torch.tensor([1]), torch.tensor([0]), torch.tensor([2]))
+        >>> windows.mask(3, 3)[0, 0].int().tolist()
+        [[0, 0, 0], [1, 1, 0], [1, 1, 0]]
+        """
+        inside: Tensor = (self.rows(height) >= 0)[:, None, :, None] & (self.columns(width) >= 0)[
+            :, None, None
+        ]
+        return inside
+
+
+def place(draws: Tensor, side: Tensor, height: int, width: int) -> Windows:
+    """Put a window of each example's side anywhere in the image, all places equally likely.
+
+    The code of AutoAttack never draws the last row and column that a window could begin at.
+
+    Args:
+        draws: two uniform numbers from [0, 1) an example, in float64
+        side: the side of each window
+        height: of the images
+        width: of the images
+
+    >>> place(torch.tensor([[0.999, 0.0]], dtype=torch.float64), torch.tensor([3]), 5, 5).top
+    tensor([2])
+    """
+    top = (draws[:, 0] * (height - side + 1)).long()
+    left = (draws[:, 1] * (width - side + 1)).long()
+    return Windows(top, left, side)
+
+
+def level(iteration: Tensor) -> Tensor:
+    """Count how often the share has been halved before an iteration, counted from 0.
+
+    >>> level(torch.tensor([0, 10, 11, 4999]))
+    tensor([0, 0, 1, 7])
+    """
+    return torch.bucketize(iteration, torch.tensor(HALVINGS, device=iteration.device))
+
+
+def square_sides(share: float, height: int, width: int) -> tuple[int, ...]:
+    """Give round(sqrt(p h w)) for every level p of the schedule, from 1 to the shorter side of the image.
+
+    Args:
+        share: p before the first halving
+        height: of the images
+        width: of the images
+
+    >>> square_sides(0.8, 32, 32)
+    (29, 20, 14, 10, 7, 5, 4, 3, 2, 1)
+    """
+    sides = (round(math.sqrt(share / 2**k * height * width)) for k in range(len(HALVINGS) + 1))
+    return tuple(min(max(side, 1), height, width) for side in sides)
+
+
+def odd_sides(share: float, height: int, width: int) -> tuple[int, ...]:
+    """Give the sides of windows with a pattern: at least 3 and odd, if the image is large enough.
+
+    >>> odd_sides(0.8, 32, 32)
+    (29, 21, 15, 11, 7, 5, 5, 3, 3, 3)
+    """
+    sides = (max(side, 3) for side in square_sides(share, height, width))
+    return tuple(min(side + 1 - side % 2, height, width) for side in sides)
+
+
+def signs(draws: Tensor, dtype: torch.dtype) -> Tensor:
+    """Turn uniform numbers into -1 and +1."""
+    return (draws >= 0.5).to(dtype).mul_(2).sub_(1)
+
+
+def _numbered(first: Tensor, side: Tensor, length: int) -> Tensor:
+    place = torch.arange(length, device=first.device) - first[:, None]
+    return place.where((place >= 0) & (place < side[:, None]), -1)

@@ -1,0 +1,188 @@
+"""Look at a model's answers before any attack is run: what cannot be evaluated, and what misleads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from soar.attacks.oracle import as_input
+from soar.errors import UserError
+from soar.model_state import placement, probing
+
+# Rounding, in units of the last place of the largest logit. A batch of another size takes other kernels,
+# which round more differently than the same ones do when run again.
+_SAME_BATCH = 1e2
+_OTHER_BATCH = 1e4
+# In low precision the above would let everything pass.
+_MOST = 0.05
+
+
+def inspect(
+    model: nn.Module, images: Tensor, labels: Tensor, logits: object, *, batch_size: int = 128
+) -> tuple[str, ...]:
+    """Refuse answers that cannot be evaluated and warn of those that mislead, each in one line.
+
+    At most two extra forward passes are made: the first batch again, and its first image alone. The latter is
+    left out where there is only one image, and for randomised models, of which it would tell nothing. The
+    model's modes, flags and buffers are left as they were, and so is the global generator.
+
+    Args:
+        model: the model to evaluate, in any mode
+        images: images as `check_images` lets them pass
+        labels: their classes
+        logits: what the model answers to them in eval mode, asked with the same batch size
+        batch_size: how many images are evaluated at once
+
+    Returns:
+        Warnings: probabilities in place of logits, random answers, answers that depend on the other images
+        of the batch, layers that do not follow `model.eval()`. None for a sound model or without images.
+
+    Raises:
+        UserError: if the answers are not one row of at least two finite logits for each image, if a label is
+            not one of the classes, or if the model does not take a single image
+
+    >>> x = torch.tensor([[[[0.9, 0.2]]], [[[0.4, 0.5]]]])
+    >>> inspect(nn.Flatten(), x, torch.tensor([0, 1]), x.flatten(1))
+    ()
+    >>> inspect(nn.Flatten(), x, torch.tensor([0, 2]), x.flatten(1))
+    Traceback (most recent call last):
+    soar.errors.UserError: labels: got 2 for image 1 (1 of 2 images), expected 0 to 1 for 2 classes
+    """
+    if not len(images):
+        return ()
+    answers = _checked(logits, len(images))
+    _check_labels(labels, answers.shape[1])
+    device, dtype = placement(model)
+    batch = as_input(images[:batch_size], device, dtype)
+    with _unchanged(model, device):
+        found = [_probabilities(answers), _randomness(model, batch, answers)]
+        if found[-1] is None and len(images) > 1:
+            found.append(_batch_dependence(model, batch, answers))
+        found.append(_training_modes(model))
+    return tuple(warning for warning in found if warning is not None)
+
+
+def _checked(logits: object, count: int) -> Tensor:
+    """Give the logits back if they are logits."""
+    if not isinstance(logits, Tensor):
+        raise UserError(
+            f"model: got a {type(logits).__name__} as output, expected a tensor of logits (examples, classes)"
+        )
+    shape = tuple(logits.shape)
+    if logits.dim() != 2:
+        raise UserError(f"model: got outputs of shape {shape}, expected logits of shape (examples, classes)")
+    if len(logits) != count:
+        raise UserError(f"model: got {len(logits)} rows of logits for {count} images, expected one for each")
+    if shape[1] < 2:
+        raise UserError(
+            f"model: got logits of {shape[1]} class, expected at least 2;"
+            " for a single score z of two classes return (0, z)"
+        )
+    if not logits.is_floating_point():
+        raise UserError(f"model: got outputs of type {logits.dtype}, expected floating-point logits")
+    broken = ~logits.isfinite().all(dim=1)
+    if bool(broken.any()):
+        raise UserError(
+            f"model: got logits that are NaN or infinite for {int(broken.sum())} of {count} images, first for"
+            f" image {int(broken.nonzero()[0])}; expected finite numbers"
+        )
+    return logits.detach()
+
+
+def _check_labels(labels: Tensor, classes: int) -> None:
+    wrong = (labels < 0) | (labels >= classes)
+    if bool(wrong.any()):
+        first = int(wrong.nonzero()[0])
+        raise UserError(
+            f"labels: got {int(labels[first])} for image {first} ({int(wrong.sum())} of {len(labels)} images)"
+            f", expected 0 to {classes - 1} for {classes} classes"
+        )
+
+
+@contextmanager
+def _unchanged(model: nn.Module, device: torch.device) -> Iterator[None]:
+    """Probe a model without a trace on its buffers either, or on the global generator."""
+    devices = [device] if device.type == "cuda" else []
+    with probing(model), torch.no_grad(), torch.random.fork_rng(devices=devices):
+        # A batch norm that does not follow eval mode changes its statistics.
+        kept = [
+            (module, name, buffer, buffer.clone())
+            for module in model.modules()
+            for name, buffer in module.named_buffers(recurse=False)
+        ]
+        # A caller who put the generator back would otherwise get the same random numbers again.
+        torch.rand(1, device=device)
+        try:
+            yield
+        finally:
+            for module, name, buffer, numbers in kept:
+                setattr(module, name, buffer.copy_(numbers))
+
+
+def _probabilities(logits: Tensor) -> str | None:
+    allowed = max(1e-4, 8 * torch.finfo(logits.dtype).eps)
+    sums = logits.double().sum(dim=1)
+    is_one = bool(((sums - 1).abs() <= allowed).all())
+    if not is_one or float(logits.min()) < 0:
+        return None
+    return (
+        "model: got outputs in [0, 1] that sum to 1, expected logits; the model returns probabilities, which"
+        " weakens attacks on the cross-entropy and on margins: remove the softmax"
+    )
+
+
+def _randomness(model: nn.Module, batch: Tensor, logits: Tensor) -> str | None:
+    asked = logits[: len(batch)]
+    difference = _difference(asked, model(batch), _SAME_BATCH)
+    if difference is None:
+        return None
+    return (
+        f"model: got answers that differ by {difference} when asked twice, expected the same;"
+        ' the model is randomised: use attacks="rand"'
+    )
+
+
+def _batch_dependence(model: nn.Module, batch: Tensor, logits: Tensor) -> str | None:
+    try:
+        alone = model(batch[:1])
+    except Exception as error:  # whatever the model raises, an attack would meet it with its last example
+        reason = f"{type(error).__name__}: {error}".split("\n")[0]
+        raise UserError(
+            f"model: got an error for a single image ({reason}), expected answers for batches of any size"
+        ) from error
+    if alone.shape != logits[:1].shape:
+        raise UserError(
+            f"model: got outputs of shape {tuple(alone.shape)} for a single image,"
+            f" expected {tuple(logits[:1].shape)}"
+        )
+    difference = _difference(logits[:1], alone, _OTHER_BATCH)
+    if difference is None:
+        return None
+    return (
+        f"model: got answers that differ by {difference} between an image alone and in a batch, expected the"
+        " same; answers depend on the batch, as with BatchNorm on batch statistics"
+    )
+
+
+def _training_modes(model: nn.Module) -> str | None:
+    kinds = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
+    names = [name for name, one in model.named_modules() if isinstance(one, kinds) and one.training]
+    if not names:
+        return None
+    kind = type(model.get_submodule(names[0])).__name__
+    return (
+        f"model: got {len(names)} BatchNorm or Dropout modules in training mode after model.eval(), such as"
+        f" '{names[0]}' ({kind}), expected none; an overridden train() or forward() puts them there"
+    )
+
+
+def _difference(logits: Tensor, others: Tensor, rounding: float) -> str | None:
+    """Say by how much answers differ, if that is more than rounding."""
+    largest = float(logits.abs().max())
+    difference = float((logits - others).abs().max())
+    if difference <= largest * min(_MOST, rounding * torch.finfo(logits.dtype).eps):
+        return None
+    return f"up to {difference:.3g} (largest logit {largest:.3g})"

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from soar import randomness
+from soar.attacks import Examples
+from soar.attacks.black_box import margin, probability, step_keys
+from tests.attacks.replay import examples, pictures
+
+
+def three(goal: list[int]) -> Examples:
+    some = examples(pictures(3, (1, 2, 2)), torch.tensor([0, 0, 2]))
+    return replace(some, goal=torch.tensor(goal))
+
+
+LOGITS = torch.tensor([[2.0, 5.0, 1.0], [2.0, 5.0, 1.0], [0.0, 1.0, 4.0]])
+
+
+def test_margin_grows_towards_any_wrong_class_or_towards_the_goal() -> None:
+    assert margin(LOGITS, three([-1, -1, -1])).tolist() == [3.0, 3.0, -3.0]
+    # Class 2 is 4 behind class 1; class 1 is 4 ahead of the best other; class 0 is 4 behind class 2.
+    assert margin(LOGITS, three([2, 1, 0])).tolist() == [-4.0, 3.0, -4.0]
+
+
+def test_probability_falls_for_the_label_and_grows_for_the_goal() -> None:
+    p = LOGITS.softmax(dim=1)
+    away = probability(LOGITS, three([-1, -1, -1]))
+    torch.testing.assert_close(away, -torch.stack([p[0, 0], p[1, 0], p[2, 2]]))
+    towards = probability(LOGITS, three([2, 1, 0]))
+    torch.testing.assert_close(towards, torch.stack([p[0, 2], p[1, 1], p[2, 0]]))
+
+
+def test_every_example_restart_and_step_has_numbers_of_its_own() -> None:
+    some = three([-1, -1, -1])
+    again = replace(some, entry=some.entry + 1)
+    steps = [torch.tensor([0, 0, 0]), torch.tensor([1, 1, 1])]
+    keys = [step_keys(one, one.keys("a"), step) for one in (some, again) for step in steps]
+    keys += [step_keys(some, some.keys("b"), steps[0])]
+    assert len(set(torch.cat(keys).tolist())) == 15
+    alone = step_keys(some, some.keys("a")[1:2], torch.tensor([1]))
+    assert torch.equal(alone, keys[1][1:2])
+    assert randomness.uniform(alone, (2,)).shape == (1, 2)

@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from soar.attacks.oracle import predict
+from soar.errors import UserError
+from soar.evaluation.inspection import inspect
+from soar.model_state import probing
+
+CLASSES = 4
+
+
+def some(count: int = 12, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    x = torch.rand(count, 1, 3, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return x.to(dtype), torch.arange(count) % CLASSES
+
+
+class Body(nn.Sequential):
+    """A small network that counts its passes, with whatever a test puts behind it."""
+
+    def __init__(self, *last: nn.Module) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            layers = nn.Conv2d(1, 5, 2), nn.BatchNorm2d(5), nn.ReLU(), nn.Flatten(), nn.Linear(20, CLASSES)
+        super().__init__(*layers, *last)
+        self.asked: list[int] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.asked.append(len(x))
+        logits: Tensor = super().forward(x)  # type: ignore[no-untyped-call]
+        return logits
+
+
+class Does(nn.Module):
+    """A layer that does one thing."""
+
+    def __init__(self, forward: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.body = forward
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(x)
+
+
+class Restless(nn.Module):
+    """A layer that stays in training mode."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def train(self, mode: bool = True) -> Restless:
+        return super().train(True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.layer(x)
+        return result
+
+
+def answers(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
+    with probing(model):
+        return predict(model, images, batch_size)
+
+
+def found(model: nn.Module, count: int = 12, batch_size: int = 128) -> tuple[str, ...]:
+    images, labels = some(count)
+    return inspect(model, images, labels, answers(model, images, batch_size), batch_size=batch_size)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Body(),
+        Body().train(),
+        Body().double(),
+        Body().to(torch.bfloat16),
+        Body(nn.Dropout()),
+        Body(nn.LogSoftmax(1)),
+        Body(nn.Sigmoid()),
+        Body(Does(lambda x: 1e6 * x)),
+        Body(Does(lambda x: 0 * x)),
+    ],
+    ids=["eval", "train", "float64", "bfloat16", "dropout", "log-probabilities", "scores", "large", "zero"],
+)
+@pytest.mark.parametrize("batch_size", [4, 128])
+def test_sound_models_get_no_warning(model: nn.Module, batch_size: int) -> None:
+    assert found(model, batch_size=batch_size) == ()
+
+
+def test_two_passes_are_made_and_no_more() -> None:
+    model, (images, labels) = Body(), some()
+    logits = answers(model, images, 5)
+    for count, expected in [(12, [5, 1]), (2, [2, 1]), (1, [1]), (0, [])]:
+        model.asked.clear()
+        inspect(model, images[:count], labels[:count], logits[:count], batch_size=5)
+        assert model.asked == expected
+
+
+def test_pixels_may_be_bytes() -> None:
+    model, (x, labels) = Body(), some()
+    images = (x * 255).to(torch.uint8)
+    assert inspect(model, images, labels, answers(model, images)) == ()
+
+
+def test_without_images_nothing_is_asked() -> None:
+    images, labels = some(0)
+    model = Body()
+    assert inspect(model, images, labels, torch.empty(0, 1)) == ()
+    assert model.asked == []
+
+
+def refused(logits: object, labels: Tensor | None = None, count: int = 6) -> str:
+    images, right = some(count)
+    with pytest.raises(UserError) as caught:
+        inspect(Body(), images, right if labels is None else labels, logits)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_outputs_that_are_not_logits_are_refused() -> None:
+    a_tensor = "expected a tensor of logits (examples, classes)"
+    assert refused((torch.zeros(6, 4),)) == f"model: got a tuple as output, {a_tensor}"
+    assert refused({"logits": 0}) == f"model: got a dict as output, {a_tensor}"
+    expected = "expected logits of shape (examples, classes)"
+    assert refused(torch.zeros(6, 4, 1, 1)) == f"model: got outputs of shape (6, 4, 1, 1), {expected}"
+    assert refused(torch.zeros(6)) == f"model: got outputs of shape (6,), {expected}"
+    assert refused(torch.zeros(3, 4)) == "model: got 3 rows of logits for 6 images, expected one for each"
+    assert refused(torch.zeros(6, 1)) == (
+        "model: got logits of 1 class, expected at least 2; for a single score z of two classes return (0, z)"
+    )
+    whole = torch.zeros(6, 4, dtype=torch.int64)
+    assert refused(whole) == "model: got outputs of type torch.int64, expected floating-point logits"
+
+
+@pytest.mark.parametrize("number", [torch.nan, torch.inf, -torch.inf])
+def test_logits_that_are_not_finite_are_refused(number: float) -> None:
+    logits = torch.zeros(6, 4)
+    logits[2, 1] = logits[2, 3] = logits[4, 0] = number
+    assert refused(logits) == (
+        "model: got logits that are NaN or infinite for 2 of 6 images, first for image 2;"
+        " expected finite numbers"
+    )
+
+
+def test_labels_outside_the_classes_are_refused() -> None:
+    for label in (-1, 4, 255):
+        labels = torch.tensor([0, 1, 2, label, 3, label])
+        assert refused(torch.zeros(6, 4), labels) == (
+            f"labels: got {label} for image 3 (2 of 6 images), expected 0 to 3 for 4 classes"
+        )
+
+
+@given(labels=st.lists(st.integers(-3, 8), min_size=1, max_size=6), classes=st.integers(2, 6))
+def test_labels_pass_if_and_only_if_all_are_classes(labels: list[int], classes: int) -> None:
+    images = torch.rand(len(labels), 1, 1, classes, generator=torch.Generator().manual_seed(0)) / classes
+    given = (nn.Flatten(), images, torch.tensor(labels), images.flatten(1))
+    if all(0 <= label < classes for label in labels):
+        assert inspect(*given) == ()
+    else:
+        with pytest.raises(UserError, match="labels: got"):
+            inspect(*given)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_probabilities_are_seen(dtype: torch.dtype) -> None:
+    (warning,) = found(Body(nn.Softmax(1)).to(dtype))
+    assert warning == (
+        "model: got outputs in [0, 1] that sum to 1, expected logits; the model returns probabilities, which"
+        " weakens attacks on the cross-entropy and on margins: remove the softmax"
+    )
+
+
+@pytest.mark.parametrize(
+    "row, is_distribution",
+    [
+        ([0.7, 0.1, 0.1, 0.1], True),
+        ([1.0, 0.0, 0.0, 0.0], True),
+        ([0.7, 0.1, 0.1, 0.10005], True),
+        ([0.7, 0.1, 0.1, 0.1002], False),
+        ([0.7, 0.1, 0.1, 0.0998], False),
+        ([0.9, -0.2, 0.3, 0.0], False),
+        ([1.2, -0.2, 0.0, 0.0], False),
+    ],
+)
+def test_every_row_must_be_a_distribution_to_be_probabilities(
+    row: list[float], is_distribution: bool
+) -> None:
+    outputs = torch.tensor([[0.25, 0.25, 0.25, 0.25], row, [0.0, 0.5, 0.0, 0.5]])
+    warnings = inspect(nn.Flatten(), outputs.view(3, 1, 2, 2), torch.arange(3), outputs)
+    assert ["probabilities" in one for one in warnings] == [True] * is_distribution
+
+
+def test_randomised_answers_are_seen_with_their_size() -> None:
+    steps = iter(range(10))
+    (warning,) = found(Body(Does(lambda x: 0 * x + torch.tensor([2.0, 0, 0, 0]) + 0.25 * next(steps))))
+    assert warning == (
+        "model: got answers that differ by up to 0.25 (largest logit 2) when asked twice, expected the same;"
+        ' the model is randomised: use attacks="rand"'
+    )
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1.0])
+def test_noise_is_seen_even_from_a_generator_that_was_put_back(noise: float) -> None:
+    model, (images, labels) = Body(Does(lambda x: x + noise * torch.randn_like(x))), some()
+    with torch.random.fork_rng(devices=[]):
+        logits = answers(model, images)
+    (warning,) = inspect(model, images, labels, logits)
+    assert 'use attacks="rand"' in warning
+    model.asked.clear()
+    before = torch.get_rng_state()
+    inspect(model, images, labels, logits)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert model.asked == [12], "an image alone tells nothing about a randomised model"
+
+
+def test_rounding_is_not_randomness() -> None:
+    model, (images, labels) = Body(), some()
+    logits = answers(model, images)
+    assert inspect(model, images, labels, logits * (1 + 1e-6)) == ()
+    assert len(inspect(model, images, labels, logits * (1 + 1e-4))) == 1
+
+
+def test_answers_that_depend_on_the_batch_are_seen() -> None:
+    model = Body()
+    model[1] = nn.BatchNorm2d(5, track_running_stats=False)
+    (warning,) = found(model)
+    assert re.fullmatch(
+        r"model: got answers that differ by up to [\d.]+ \(largest logit [\d.]+\) between an image"
+        r" alone and in a batch, expected the same; answers depend on the batch, as with BatchNorm on batch"
+        r" statistics",
+        warning,
+    )
+    # Low precision hides less than that.
+    for dtype in (torch.float64, torch.bfloat16):
+        (warning,) = found(Body(Does(lambda x: x - x.mean(0))).to(dtype))
+        assert "answers depend on the batch" in warning
+        (warning,) = found(Body(Does(lambda x: x + torch.randn_like(x))).to(dtype))
+        assert "randomised" in warning
+
+
+@pytest.mark.parametrize(
+    "last, message",
+    [
+        (
+            nn.BatchNorm1d(CLASSES, track_running_stats=False),
+            r"model: got an error for a single image \(ValueError: Expected more than 1 value .*\),"
+            " expected answers for batches of any size",
+        ),
+        (
+            Does(torch.squeeze),
+            r"model: got outputs of shape \(4,\) for a single image, expected \(1, 4\)",
+        ),
+    ],
+)
+def test_models_that_do_not_take_one_image_are_refused(last: nn.Module, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        found(Body(last))
+    assert re.fullmatch(message, str(caught.value))
+
+
+def test_layers_that_stay_in_training_mode_are_seen() -> None:
+    model = Body()
+    model[1] = Restless(nn.BatchNorm2d(5))
+    dependence, mode = found(model)
+    assert "answers depend on the batch" in dependence
+    assert mode == (
+        "model: got 1 BatchNorm or Dropout modules in training mode after model.eval(), such as '1.layer'"
+        " (BatchNorm2d), expected none; an overridden train() or forward() puts them there"
+    )
+    randomness, mode = found(Body(Restless(nn.Dropout()), Restless(nn.AlphaDropout())))
+    assert 'use attacks="rand"' in randomness
+    assert "got 2 BatchNorm or Dropout modules" in mode and "'5.layer' (Dropout)" in mode
+
+
+def test_a_forward_pass_that_switches_modes_is_seen() -> None:
+    class Switching(Body):
+        def forward(self, x: Tensor) -> Tensor:
+            self[1].train()
+            return super().forward(x)
+
+    assert any("'1' (BatchNorm2d)" in warning for warning in found(Switching()))
+
+
+def test_everything_is_left_as_it_was() -> None:
+    class Counting(Restless):
+        """Makes a new buffer of its count each time."""
+
+        count: Tensor
+
+        def __init__(self) -> None:
+            super().__init__(nn.BatchNorm2d(5))
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.count = self.count + 1
+            return super().forward(x)
+
+    model, (images, labels) = Body(nn.Dropout()), some()
+    model[1] = Counting()
+    logits = answers(model, images)
+    model[0].train()
+    model[4].bias.requires_grad_(False)
+    buffers = {name: (id(buffer), buffer.clone()) for name, buffer in model.named_buffers()}
+    modes = [module.training for module in model.modules()]
+    flags = [parameter.requires_grad for parameter in model.parameters()]
+    assert len(inspect(model, images, labels, logits)) == 2
+    for name, buffer in model.named_buffers():
+        assert id(buffer) == buffers[name][0] and torch.equal(buffer, buffers[name][1]), name
+    assert [module.training for module in model.modules()] == modes
+    assert [parameter.requires_grad for parameter in model.parameters()] == flags

@@ -1,0 +1,390 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+from soar.folding import folded
+from soar.models import build
+
+# Batch norms of each network, and how many of them stay: in wide_resnet those behind a sum.
+NETWORKS: dict[str, tuple[dict[str, Any], int, int]] = {
+    "cnn6": ({"width": 4, "hidden": 8, "norm": "batch"}, 4, 0),
+    "resnet10": ({"width": 4, "norm": "batch"}, 12, 0),
+    "resnet18": ({"width": 4, "norm": "batch"}, 20, 0),
+    "wide_resnet": ({"depth": 10, "widen": 2, "norm": "batch"}, 7, 3),
+}
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def lived_in(model: nn.Module, seed: int = 0) -> nn.Module:
+    """Give every batch norm statistics, scales and shifts as after training; some scales are negative."""
+    generator = torch.Generator().manual_seed(seed)
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            if module.running_mean is not None and module.running_var is not None:
+                module.running_mean.normal_(0, 0.3, generator=generator)
+                module.running_var.uniform_(0.5, 2, generator=generator)
+            if module.affine:
+                module.weight.data.uniform_(-0.5, 1.5, generator=generator)
+                module.bias.data.normal_(0, 0.3, generator=generator)
+    return model
+
+
+def network(name: str, dtype: torch.dtype = torch.float64) -> nn.Module:
+    options, _, _ = NETWORKS[name]
+    return lived_in(build(name, seed=0, image_shape=(3, 20, 20), options=options)).to(dtype).eval()
+
+
+def pair(channels: int = 4, **options: Any) -> nn.Sequential:
+    layers = nn.Sequential(nn.Conv2d(3, channels, 3), nn.BatchNorm2d(channels, **options), nn.ReLU())
+    lived_in(layers.append(nn.Flatten()))
+    return layers.double().eval()
+
+
+def images(dtype: torch.dtype = torch.float64) -> Tensor:
+    return numbers(3, 3, 20, 20).to(dtype)
+
+
+def slope(model: nn.Module, x: Tensor) -> Tensor:
+    x = x.clone().requires_grad_()
+    return torch.autograd.grad(F.cross_entropy(model(x), torch.arange(len(x))), x)[0]
+
+
+def norms_in(model: nn.Module) -> int:
+    return sum(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
+
+
+def gap(one: Tensor, other: Tensor) -> float:
+    return ((one - other).abs().max() / one.abs().max()).item()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("dtype, allowed", [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_logits_and_input_gradients_stay(name: str, dtype: torch.dtype, allowed: float) -> None:
+    model, x = network(name, dtype), images(dtype)
+    found = folded(model, x[:1])
+    _, norms, left = NETWORKS[name]
+    assert found.reason == ""
+    assert norms_in(model) == norms
+    assert (found.norms, norms_in(found.model)) == (norms - left, left)
+    assert type(found.model) is type(model)
+    assert gap(model(x), found.model(x)) < allowed
+    assert gap(slope(model, x), slope(found.model, x)) < 10 * allowed
+
+
+def test_preactivation_networks_fold_the_second_norm_of_each_block() -> None:
+    model = folded(network("wide_resnet"), images()).model
+    kinds = {name: type(module).__name__ for name, module in model.named_modules() if "norm" in name}
+    assert all(kinds[f"blocks.{index}.norm2"] == "Identity" for index in range(3))
+    assert kinds["blocks.1.norm1"] == kinds["blocks.2.norm1"] == kinds["norm"] == "BatchNorm2d"
+
+
+@given(
+    kernel=st.integers(1, 3),
+    stride=st.integers(1, 2),
+    groups=st.sampled_from([1, 2]),
+    bias=st.booleans(),
+    affine=st.booleans(),
+    padding_mode=st.sampled_from(["zeros", "reflect", "circular"]),
+    seed=st.integers(0, 99),
+)
+def test_every_kind_of_convolution_folds(
+    kernel: int, stride: int, groups: int, bias: bool, affine: bool, padding_mode: Any, seed: int
+) -> None:
+    conv = nn.Conv2d(
+        4,
+        6,
+        kernel,
+        stride,
+        padding=1,
+        groups=groups,
+        bias=bias,
+        padding_mode=padding_mode,
+        dtype=torch.float64,
+    )
+    norm = nn.BatchNorm2d(6, affine=affine, eps=0.1, dtype=torch.float64)
+    model, x = lived_in(nn.Sequential(conv, norm), seed).eval(), numbers(2, 4, 6, 6, seed=seed)
+    found = folded(model, x)
+    assert found.norms == 1 and norms_in(found.model) == 0
+    torch.testing.assert_close(found.model(x), model(x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "layers, shape",
+    [
+        ([nn.Linear(5, 4), nn.BatchNorm1d(4)], (3, 5)),
+        ([nn.Linear(5, 4, bias=False), nn.BatchNorm1d(4)], (3, 5)),
+        ([nn.Conv1d(2, 4, 3), nn.BatchNorm1d(4)], (3, 2, 7)),
+        ([nn.Conv3d(2, 4, 2), nn.BatchNorm3d(4)], (3, 2, 4, 4, 4)),
+        ([nn.Conv2d(2, 4, 3), nn.SyncBatchNorm(4)], (3, 2, 5, 5)),
+    ],
+    ids=["linear", "linear without bias", "conv1d", "conv3d", "sync"],
+)
+def test_other_pairs_fold_too(layers: list[nn.Module], shape: tuple[int, ...]) -> None:
+    model, x = lived_in(nn.Sequential(*layers)).double().eval(), numbers(*shape)
+    found = folded(model, x)
+    assert found.norms == 1
+    torch.testing.assert_close(found.model(x), model(x), rtol=1e-12, atol=1e-12)
+
+
+def test_the_given_model_is_neither_changed_nor_called() -> None:
+    model = network("resnet10")
+    model.train()
+    model.get_submodule("blocks.1").eval()
+    model.get_parameter("linear.bias").requires_grad_(False)
+    model.get_parameter("stem.weight").grad = torch.ones(4, 3, 3, 3, dtype=torch.float64)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    modules = dict(model.named_modules())
+    tensors = {name: id(tensor) for name, tensor in model.state_dict(keep_vars=True).items()}
+    modes = [module.training for module in model.modules()]
+    flags = [parameter.requires_grad for parameter in model.parameters()]
+    attributes = {name: set(vars(module)) for name, module in model.named_modules()}
+    generator = torch.get_rng_state()
+    assert folded(model, images()).norms == 12
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert dict(model.named_modules()) == modules
+    assert {name: id(tensor) for name, tensor in model.state_dict(keep_vars=True).items()} == tensors
+    assert [module.training for module in model.modules()] == modes
+    assert [parameter.requires_grad for parameter in model.parameters()] == flags
+    assert {name: set(vars(module)) for name, module in model.named_modules()} == attributes
+    assert torch.equal(torch.get_rng_state(), generator)
+
+
+def test_the_copy_is_frozen_in_eval_mode_and_shares_nothing() -> None:
+    model = network("wide_resnet").train()
+    model.get_parameter("stem.weight").grad = torch.ones(16, 3, 3, 3, dtype=torch.float64)
+    copied, x = folded(model, images()).model, images()
+    assert not any(module.training for module in copied.modules())
+    assert not any(parameter.requires_grad or parameter.grad is not None for parameter in copied.parameters())
+    before = copied(x)
+    for tensor in model.state_dict().values():
+        tensor.zero_()
+    assert torch.equal(copied(x), before)
+
+
+@pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
+def test_weights_keep_their_layout(layout: torch.memory_format) -> None:
+    model = network("resnet10").to(memory_format=layout)  # type: ignore[call-overload]
+    copied = folded(model, images()).model
+    for name, parameter in copied.named_parameters():
+        if parameter.dim() == 4:
+            assert parameter.stride() == model.get_parameter(name).stride(), name
+
+
+class Around(nn.Module):
+    """A pair that folds, and whatever a test does with it."""
+
+    def __init__(self, forward: Callable[..., Any], **modules: nn.Module) -> None:
+        super().__init__()
+        self.conv, self.norm, *_ = pair().children()
+        self.body = forward
+        for name, module in modules.items():
+            self.add_module(name, module)
+
+    def forward(self, x: Tensor, keep: bool = False) -> Any:
+        result = self.body(self, x)
+        if keep:
+            self.kept = result
+        return result
+
+
+def test_options_of_forward_take_their_defaults() -> None:
+    model, x = Around(lambda self, x: self.norm(self.conv(x))).double().eval(), images()
+    found = folded(model, x)
+    assert found.norms == 1
+    torch.testing.assert_close(found.model(x, keep=True), model(x), rtol=1e-12, atol=1e-12)
+
+
+def test_a_module_known_by_two_names_is_replaced_under_both() -> None:
+    model = Around(lambda self, x: self.alias.norm(self.layers[0](x)))
+    model.layers, model.alias = nn.ModuleList([model.conv, model.norm]), nn.ModuleDict({"norm": model.norm})
+    found = folded(model.double().eval(), images())
+    assert found.norms == 1 and norms_in(found.model) == 0
+
+
+def test_activations_in_place_do_not_disturb_gradients() -> None:
+    model = nn.Sequential(*list(pair())[:2], nn.ReLU(inplace=True), nn.Flatten())
+    found, x = folded(model, images()), images()
+    assert found.norms == 1
+    assert gap(slope(model, x), slope(found.model, x)) < 1e-11
+
+
+def test_layers_that_share_a_tensor_get_one_each() -> None:
+    model = lived_in(
+        nn.Sequential(nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3), nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3))
+    )
+    assert isinstance(model, nn.Sequential)
+    model[2].weight = model[0].weight
+    found, x = folded(model.double().eval(), images()), images()
+    assert found.norms == 2
+    torch.testing.assert_close(found.model(x), model(x), rtol=1e-12, atol=1e-12)
+
+
+def test_pairs_that_cannot_fold_do_not_keep_others_from_it() -> None:
+    model = nn.Sequential(pair(3)[:3], pair(3, track_running_stats=False)[:3], pair(3)).double().eval()
+    found, x = folded(model, images()), images()
+    assert (found.norms, norms_in(found.model)) == (2, 1)
+    torch.testing.assert_close(found.model(x), model(x), rtol=1e-12, atol=1e-12)
+
+
+def hooked(register: str) -> nn.Module:
+    model = pair()
+    getattr(model[2], register)(lambda *given: None)
+    return model
+
+
+def parametrized() -> nn.Module:
+    model = pair()
+    parametrizations.weight_norm(model[0])
+    return model
+
+
+def uncopyable() -> nn.Module:
+    model = pair()
+    model.register_buffer("twice", model.get_parameter("0.weight") * 2)
+    return model
+
+
+class Stubborn(nn.BatchNorm2d):
+    pass
+
+
+class AlwaysTraining(nn.Sequential):
+    def train(self, mode: bool = True) -> AlwaysTraining:
+        return super().train(True)
+
+
+def counting(self: Any, x: Tensor) -> Tensor:
+    self.calls = getattr(self, "calls", 0) + 1
+    result: Tensor = self.norm(self.conv(x)) * self.calls
+    return result
+
+
+def hidden_norm(self: Any, x: Tensor) -> Tensor:
+    """Keeps its norm where PyTorch does not see it."""
+    self.hidden = getattr(self, "hidden", [self.norm])
+    result: Tensor = self.hidden[0](self.conv(x))
+    return result
+
+
+REFUSALS: dict[str, tuple[Callable[[], nn.Module], str]] = {
+    "no norm": (lambda: nn.Sequential(nn.Flatten(), nn.Linear(1200, 2).double()), "has no batch norm"),
+    "no pair": (
+        lambda: nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 2, 1)),
+        "no batch norm directly follows",
+    ),
+    "subclass": (lambda: nn.Sequential(nn.Conv2d(3, 2, 1), Stubborn(2)), "has no batch norm"),
+    "activation between": (
+        lambda: nn.Sequential(nn.Conv2d(3, 2, 1), nn.ReLU(), nn.BatchNorm2d(2)),
+        "no batch norm directly follows",
+    ),
+    "transposed": (
+        lambda: nn.Sequential(nn.ConvTranspose2d(3, 2, 1), nn.BatchNorm2d(2)),
+        "no batch norm directly follows",
+    ),
+    "forward hook": (lambda: hooked("register_forward_hook"), "2 has hooks"),
+    "forward pre-hook": (lambda: hooked("register_forward_pre_hook"), "2 has hooks"),
+    "backward hook": (lambda: hooked("register_full_backward_hook"), "2 has hooks"),
+    "backward pre-hook": (lambda: hooked("register_full_backward_pre_hook"), "2 has hooks"),
+    "parametrization": (parametrized, "0 has parametrizations"),
+    "no copy": (uncopyable, "cannot be copied"),
+    "control flow": (
+        lambda: Around(lambda self, x: self.norm(self.conv(x)) if x.sum() > 0 else x),
+        "cannot be traced",
+    ),
+    "two users": (
+        lambda: Around(lambda self, x: self.norm(y := self.conv(x)) + y),
+        "norm is not the only user of conv",
+    ),
+    "convolution twice": (
+        lambda: Around(lambda self, x: self.norm(self.conv(x)) + self.conv(x)),
+        "conv or norm is called more than once",
+    ),
+    "norm twice": (
+        lambda: Around(lambda self, x: self.norm(self.norm(self.conv(x)))),
+        "conv or norm is called more than once",
+    ),
+    "weights read": (
+        lambda: Around(lambda self, x: self.norm(self.conv(x)) + self.conv.weight.sum()),
+        "parameters of conv or norm are read elsewhere",
+    ),
+    "no statistics": (lambda: pair(track_running_stats=False), "1 has no running statistics"),
+    "no scale": (
+        lambda: nn.Sequential(nn.Flatten(), nn.Linear(1200, 2), nn.BatchNorm1d(2, affine=False)),
+        "2 has no scale and shift",
+    ),
+    "training mode": (lambda: AlwaysTraining(*pair()), "0 or 1 stays in training mode"),
+    "channels in the middle": (
+        lambda: nn.Sequential(nn.Flatten(1, 2), nn.Linear(20, 7), nn.BatchNorm1d(60)),
+        "2 does not fit 1 (AssertionError",
+    ),
+    "as many channels in the middle": (
+        lambda: lived_in(nn.Sequential(nn.Flatten(1, 2), nn.Linear(20, 60), nn.BatchNorm1d(60))),
+        "folding changes its logits by",
+    ),
+    "constant noise": (
+        lambda: Around(lambda self, x: self.norm(self.conv(x)) + torch.randn(1)),
+        "draws random numbers",
+    ),
+    "tiny noise": (
+        lambda: Around(lambda self, x: self.norm(self.conv(x)) + 1e-20 * torch.randn_like(x).sum()),
+        "draws random numbers",
+    ),
+    "random path": (
+        lambda: Around(lambda self, x: self.norm(self.conv(x)) if torch.rand(()) < 2 else self.conv(x)),
+        "draws random numbers",
+    ),
+    "another answer each time": (lambda: Around(counting), "asking it twice changes its logits by"),
+    "hidden norm": (lambda: Around(hidden_norm), "folding changes its logits by"),
+    "statistics read": (
+        lambda: Around(lambda self, x: self.norm(self.conv(x)) + float(self.norm.running_mean.sum())),
+        "fails on the sample (AttributeError",
+    ),
+    "not a number": (
+        lambda: Around(lambda self, x: self.norm(self.conv(x)) / 0 * 0),
+        "changes its logits by nan",
+    ),
+    "no tensor": (lambda: Around(lambda self, x: [self.norm(self.conv(x))]), "no tensor of logits"),
+    "other images": (
+        lambda: lived_in(nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2))),
+        "fails on the sample",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_is_not_safe_comes_back_as_it_was(case: str) -> None:
+    make, reason = REFUSALS[case]
+    model = make().double().eval()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    generator = torch.get_rng_state()
+    found = folded(model, images())
+    assert found.model is model and found.norms == 0
+    assert reason in found.reason and "\n" not in found.reason
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), generator)
+
+
+def test_double_precision_must_be_kept() -> None:
+    single = Around(lambda self, x: self.norm(self.conv(x.float())).double()).float().eval()
+    assert "folding changes its logits by" in folded(single, images()).reason
+
+
+def test_low_precision_is_left_alone() -> None:
+    found = folded(pair().to(torch.bfloat16), images(torch.bfloat16))
+    assert "folding changes its logits by" in found.reason
+
+
+def test_an_empty_sample_proves_nothing() -> None:
+    assert "no tensor of logits" in folded(pair(), images()[:0]).reason
