@@ -6,6 +6,7 @@ import pytest
 
 from soar import recipes, studies
 from soar.attacks import ATTACKS
+from soar.attacks.suites import SUITES
 from soar.cli.listing import KINDS
 from soar.cli.main import main
 from soar.data import DATASETS
@@ -21,6 +22,7 @@ def test_everything_is_listed_with_a_description(kind: str, capsys: pytest.Captu
     registries: dict[str, Registry[Any]] = {
         "objectives": OBJECTIVES,
         "attacks": ATTACKS,
+        "suites": SUITES,
         "models": MODELS,
         "datasets": DATASETS,
     }
@@ -33,3 +35,8 @@ def test_everything_is_listed_with_a_description(kind: str, capsys: pytest.Captu
 def test_options_are_listed_with_their_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     main(["list", "objectives"])
     assert "steps=10, step_size=null, random_start=true, loss=ce" in capsys.readouterr().out
+
+
+def test_options_without_a_default_are_told_to_be_required(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["list", "attacks"])
+    assert "source (required), steps=20" in capsys.readouterr().out

@@ -68,6 +68,8 @@ def _options(build: Callable[..., Any]) -> str:
     parameters = inspect.signature(build).parameters.values()
     return ", ".join(
         f"{parameter.name}={_short(parameter.default)}"
+        if parameter.default is not parameter.empty
+        else f"{parameter.name} (required)"
         for parameter in parameters
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.name != "seed"
     )
