@@ -3,7 +3,7 @@
     python benchmarks/attacks.py                    the bundled sample of Fashion-MNIST, linf 0.1
     python benchmarks/attacks.py --data cifar10     linf 8/255; needs `soar data fetch cifar10`
     python benchmarks/attacks.py --quick            tiny numbers in seconds, to see that it works
-    python benchmarks/attacks.py --runs runs/a runs/b --attacks APGD-CE standard --images 500 --name strength
+    python benchmarks/attacks.py --runs runs/a runs/b --attacks FAB-T standard --images 500 --name strength
 
 Two small networks are trained first, one without defence and one by PGD, and kept in benchmarks/.cache; with
 --runs trained networks of your own take their place, with their data and threat.
@@ -94,6 +94,8 @@ def measure(library: str, attack: str, model: nn.Module, task: Task) -> Measurem
     numpy.random.seed(task.seed)
     counted = Counted(model).eval()
     run = LIBRARIES[library](counted, task)[attack]
+    # Some libraries ask the model while they are set up.
+    counted.forwards = counted.backwards = 0
     began = time.process_time()
     points = run()
     seconds = time.process_time() - began
@@ -110,12 +112,12 @@ def measure(library: str, attack: str, model: nn.Module, task: Task) -> Measurem
     )
 
 
-def available(task: Task, say: Callable[[str], None]) -> list[Pair]:
+def available(model: nn.Module, task: Task, say: Callable[[str], None]) -> list[Pair]:
     """List attacks and the installed libraries that have them, attack by attack, ours first."""
     found: dict[str, list[Pair]] = {}
     for library, make in LIBRARIES.items():
         try:
-            for attack in make(Counted(nn.Linear(1, 10)).eval(), task):
+            for attack in make(Counted(model).eval(), task):
                 found.setdefault(attack, []).append((attack, library))
         except ImportError as error:
             say(f"{library}: skipped, {error}; pip install -r benchmarks/requirements.txt")
@@ -264,8 +266,13 @@ def main(arguments: list[str] | None = None) -> None:
     }
     for subject in subjects(chosen, size):
         task = subject.task
-        pairs = available(task, console.print)
-        pairs = [pair for pair in pairs if chosen.attacks is None or pair[0] in chosen.attacks]
+        pairs = available(subject.model, task, console.print)
+        pairs = [
+            (attack, library)
+            for attack, library in pairs
+            if (chosen.attacks is None or attack in chosen.attacks)
+            and (chosen.libraries is None or library in chosen.libraries)
+        ]
         right = int((predicted(subject.model, task.images, size.batch_size) == task.labels).sum())
         rows = measure_all(pairs, subject.model, task, size.repeats)
         record[subject.kind] = {"threat": str(task.threat), "data": subject.data}
@@ -290,6 +297,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--data", choices=sorted(RADII), default="fashion-mnist-sample")
     parser.add_argument("--runs", nargs="+", type=Path, help="run folders of networks to attack instead")
     parser.add_argument("--attacks", nargs="+", help="only these, such as PGD-20 APGD-CE FAB-T standard")
+    parser.add_argument("--libraries", nargs="+", help="only these, such as soar pyautoattack")
     parser.add_argument("--images", type=int)
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--queries", type=int, help="of Square")
