@@ -237,7 +237,8 @@ def pyautoattack(model: Counted, task: Task) -> Runs:
     whole.square.n_queries = task.queries
 
     def standard() -> Tensor:
-        points: Tensor = whole.run_standard_evaluation(task.images, task.labels, batch_size=task.batch_size)
+        found = whole.run_standard_evaluation(task.images, task.labels, batch_size=task.batch_size)
+        points: Tensor = found[0]
         return points
 
     found: Runs = {name: partial(by_batches, attack, task, model) for name, attack in parts.items()}

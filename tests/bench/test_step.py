@@ -18,8 +18,15 @@ TINY = Network(name="tiny", model="cnn6", options=(("width", 4), ("hidden", 8)),
         ("foar start=zero", (1, 2)),
         ("foar start=pgd-1", (2, 3)),
         # A start of one step, two gradients, and a last pass that comes back through both points.
-        ("soar", (3, 5)),
-        ("soar samples=2", (4, 7)),
+        ("soar product=difference", (3, 5)),
+        ("soar product=difference samples=2", (4, 7)),
+        # A start, then one forward pass of dual numbers that gives loss, slope and curvature.
+        ("soar", (2, 4)),
+        ("trades", (12, 12)),
+        ("mart steps=3", (5, 5)),
+        ("mma steps=3 bisections=4", (9, 5)),
+        ("cure", (2, 4)),
+        ("llr steps=3", (5, 6)),
     ],
 )
 def test_passes_are_the_arithmetic_of_the_methods(objective: str, passes: tuple[int, int]) -> None:

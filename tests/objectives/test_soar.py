@@ -140,7 +140,16 @@ def test_the_weight_warms_up() -> None:
     )
 
 
-@pytest.mark.parametrize("options, training", [({}, 2), ({"samples": 3}, 4), ({"product": "exact"}, 2)])
+@pytest.mark.parametrize(
+    "options, training",
+    [
+        ({}, 1),
+        ({"samples": 3}, 3),
+        ({"product": "difference"}, 2),
+        ({"product": "difference", "samples": 3}, 4),
+        ({"product": "exact"}, 2),
+    ],
+)
 def test_passes_are_the_arithmetic_of_the_method(options: dict[str, Any], training: int) -> None:
     model, x = Passes(), images(3)
     SOAR(model, Linf(0.1), **options)(x, said(model.model, x))
@@ -149,7 +158,7 @@ def test_passes_are_the_arithmetic_of_the_method(options: dict[str, Any], traini
 
 @pytest.mark.parametrize(
     "options",
-    [{"product": "exact"}, {"product": "gauss-newton"}, {"start": "zero"}, {"clamp": 10.0}, {"samples": 2}],
+    [{"product": "exact"}, {"product": "difference"}, {"start": "zero"}, {"clamp": 10.0}, {"samples": 2}],
     ids=str,
 )
 def test_every_option_keeps_the_contract(options: dict[str, Any]) -> None:
@@ -209,3 +218,32 @@ def test_autocast_around_it_changes_nothing() -> None:
 def test_bad_values_are_refused_when_the_objective_is_made(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         SOAR(TinyNet(), Linf(0.1), **options)
+
+
+class _NoDual(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient
+
+
+class OwnLayer(nn.Module):
+    """Has a layer that knows no forward-mode derivative, as people's own functions do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = TinyNet()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.model(_NoDual.apply(x))  # type: ignore[no-any-return, no-untyped-call]
+
+
+def test_layers_without_forward_derivatives_are_told_what_to_use_instead() -> None:
+    model, x = OwnLayer(), images(3)
+    y = said(model, x)
+    with pytest.raises(UserError, match=r"objective\.product: got gauss-newton, but .* expected difference"):
+        SOAR(model, Linf(0.1))(x, y)
+    assert SOAR(model, Linf(0.1), product="difference")(x, y).loss.isfinite()

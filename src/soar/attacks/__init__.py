@@ -7,6 +7,7 @@ from soar.attacks.contract import check_attack
 from soar.attacks.engine import Outcomes, Progress, run
 from soar.attacks.fab import FAB
 from soar.attacks.fgsm import FGSM
+from soar.attacks.minimal_norm import minimal_norm
 from soar.attacks.oracle import predict
 from soar.attacks.pgd import PGD
 from soar.attacks.plan import Planned
@@ -31,6 +32,7 @@ __all__ = [
     "Square",
     "Transfer",
     "check_attack",
+    "minimal_norm",
     "perturb",
     "predict",
     "run",

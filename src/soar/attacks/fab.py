@@ -70,6 +70,9 @@ class FAB:
         eta: how far to overshoot the border; 1 is not at all
         beta: how far to go back towards the image from the wrong side; 1 is not at all
 
+    Raises:
+        UserError: if a number makes no sense
+
     >>> FAB().label, FAB(steps=20, targets=3, restarts=2).label
     ('FAB-T', 'FAB-T 3 targets 20 steps x2')
     """
