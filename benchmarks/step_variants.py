@@ -124,7 +124,8 @@ class Variant:
     def subject(self, network: Network) -> Subject:
         """Make the objective, around a network as the benchmark of steps makes it."""
         made, x, y = build("soar", network)
-        return self.kind(made.model, Linf("8/255"), **dict(self.options)), x, y
+        options: dict[str, Any] = {"product": "difference", **dict(self.options)}
+        return self.kind(made.model, Linf("8/255"), **options), x, y
 
 
 def without(*functions: Any, small_map: int = convolution._SMALL_MAP) -> Within:
@@ -147,7 +148,7 @@ def with_derivative(function: Callable[..., Any]) -> Within:
 
 RELU = (F.relu, torch.relu, Tensor.relu)
 VARIANTS = (
-    Variant("soar", "the library: difference of gradients"),
+    Variant("difference", "the library, product=difference: a difference of gradients"),
     Variant(
         "PyTorch's double backward",
         "not kept: odd convolutions, thirty passes for batch norm, zeros for every ReLU",
@@ -175,7 +176,7 @@ VARIANTS = (
     ),
     Variant(
         "gauss-newton",
-        "the library, product=gauss-newton: one pass of dual numbers",
+        "the library: one pass of dual numbers",
         options=(("product", "gauss-newton"),),
     ),
     Variant(

@@ -34,8 +34,10 @@ def test_variants_have_the_gradients_of_the_form_they_compute(script: ModuleType
         found[variant.name] = torch.cat([p.grad.flatten() for p in objective.parameters()])
     for name, gradient in found.items():
         if "J z by difference" not in name:
-            same = found["gauss-newton" if "gauss-newton" in name else "soar"]
+            same = found["gauss-newton" if "gauss-newton" in name else "difference"]
             assert (gradient - same).norm() <= 1e-4 * same.norm(), name
+    forms = found["gauss-newton"], found["difference"]
+    assert (forms[0] - forms[1]).norm() > 1e-3 * forms[1].norm(), "two forms are measured"
 
 
 def test_quick_run_saves_what_it_printed(
