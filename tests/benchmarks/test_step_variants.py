@@ -37,7 +37,7 @@ def test_variants_have_the_gradients_of_the_form_they_compute(script: ModuleType
             same = found["gauss-newton" if "gauss-newton" in name else "difference"]
             assert (gradient - same).norm() <= 1e-4 * same.norm(), name
     forms = found["gauss-newton"], found["difference"]
-    assert (forms[0] - forms[1]).norm() > 1e-3 * forms[1].norm(), "two forms are measured"
+    assert (forms[0] - forms[1]).norm() > 2e-4 * forms[1].norm(), "two forms are measured"
 
 
 def test_quick_run_saves_what_it_printed(
