@@ -132,7 +132,9 @@ def measure_all(pairs: list[Pair], model: nn.Module, task: Task, repeats: int) -
         measure(library, attack, model, few)
     for repeat in range(repeats):
         for attack, library in pairs:
-            runs[attack, library].append(measure(library, attack, model, replace(task, seed=repeat)))
+            found = measure(library, attack, model, replace(task, seed=repeat))
+            runs[attack, library].append(found)
+            print(f"{attack}, {library}: {found.cpu_seconds:.1f} s", file=sys.stderr, flush=True)
     return [summary(pair, found, runs.get((pair[0], "soar"))) for pair, found in runs.items()]
 
 

@@ -101,3 +101,33 @@ def test_an_interrupted_evaluation_goes_on_with_the_same_command(run: Path, tmp_
     assert not journal.exists() and (tmp_path / "a.json").exists()
     first = next(line for line in done.stderr.splitlines() if line.startswith("PGD-100"))
     assert int(first.split()[2].split("/")[0]) >= known
+
+
+def test_two_processes_find_what_one_finds(run: Path, tmp_path: Path) -> None:
+    words = ["evaluate", str(run), "--threads", "1", "--examples", "30", "--batch-size", "8", "--quiet"]
+    words += ["--attacks", "standard:steps=4,targets=2,queries=10", "fgsm", "--output"]
+    two = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "soar"]
+    subprocess.run([*two, *words, str(tmp_path / "two.json")], check=True, capture_output=True)
+    assert main([*words, str(tmp_path / "one.json")]) == 0
+    one, both = (Assessment.load(tmp_path / f"{name}.json") for name in ("one", "two"))
+    assert torch.equal(one.index, both.index) and len(both.attacks) == 5
+    for left, right in zip(one.attacks, both.attacks, strict=True):
+        assert torch.equal(left.robust, right.robust), left.label
+
+
+def test_the_protocol_is_printed_and_stored(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(run), *QUICK[:2], "--attacks", "standard:steps=3,targets=1,queries=5"]) == 0
+    printed = capsys.readouterr().out
+    assert "APGD-CE 3 steps: steps 3, restarts 1, loss ce, targets 0; on survivors" in printed
+    saved = Path(printed.strip().splitlines()[-1].removeprefix("saved "))
+    stored = Assessment.load(saved).attacks[3]
+    assert stored.parameters == {"queries": 5, "restarts": 1, "p": 0.8} and stored.survivors_only
+
+
+def test_a_transfer_attack_takes_its_source_from_a_run(run: Path, tmp_path: Path) -> None:
+    output = tmp_path / "a.json"
+    words = ["evaluate", str(run), *QUICK[:2], "--attacks", f"transfer:source={run},steps=3"]
+    assert main([*words, "--output", str(output)]) == 0
+    (found,) = Assessment.load(output).attacks
+    assert found.label == f"PGD-3 from {run.name}" and found.parameters["source_name"] == run.name
+    assert not found.backward.any()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from soar import losses, randomness
+from soar.attacks import targets
 from soar.attacks.apgd_schedule import Pace, first_pace, next_pace
 from soar.attacks.attack import Answer, Examples
 from soar.attacks.pgd import climb
@@ -110,7 +111,7 @@ class APGD:
 
     def entries(self, classes: int) -> int:
         """Count restarts times targets; there are at most as many targets as wrong classes."""
-        return self.restarts * max(1, min(self.targets, classes - 1))
+        return targets.count_entries(self.restarts, self.targets, classes)
 
     def start(self, examples: Examples, threat: Threat) -> APGDState:
         """Begin at a random point of the border."""
@@ -118,7 +119,7 @@ class APGD:
         points = border_start(x, examples.keys("apgd start"), threat)
         return APGDState(
             examples=examples,
-            target=self._target(examples),
+            target=targets.chosen(examples, self.targets),
             points=points,
             previous=points,
             best_points=points,
@@ -137,11 +138,7 @@ class APGD:
 
     def score(self, logits: Tensor, state: APGDState) -> Tensor:
         """Give the loss, towards the target where there is one."""
-        labels, target = state.examples.labels, state.target
-        # All examples of a run have a target or none has.
-        if len(target) and int(target[0]) >= 0:
-            return losses.TARGETED_LOSSES[self.loss](logits, labels, target)
-        return losses.LOSSES[self.loss](logits, labels)
+        return targets.height(self.loss, logits, state.examples.labels, state.target)
 
     def update(self, state: APGDState, answer: Answer, threat: Threat) -> APGDState:
         """Note the answer, go back to the best point where the step was halved, and take the next step."""
@@ -172,13 +169,6 @@ class APGD:
     def exhausted(self, state: APGDState) -> Tensor:
         """Tell who has seen the answer to the last point."""
         return state.step > self.steps
-
-    def _target(self, examples: Examples) -> Tensor:
-        """Give the class to climb to: the goal if there is one, else the entry's place in the ranking."""
-        if not self.targets or examples.logits is None or bool((examples.goal >= 0).any()):
-            return examples.goal
-        rank = examples.entry % min(self.targets, examples.logits.shape[1] - 1)
-        return losses.strongest_targets(examples.logits, examples.labels, rank)
 
 
 @ATTACKS.register("apgd-t")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from soar import losses
+from soar.attacks import targets
 from soar.attacks.attack import Answer, Examples
 from soar.attacks.hyperplane import step_over
 from soar.attacks.registry import ATTACKS
@@ -127,7 +128,7 @@ class FAB:
 
     def entries(self, classes: int) -> int:
         """Count restarts times targets; there are at most as many targets as wrong classes."""
-        return self.restarts * max(1, min(self.targets, classes - 1))
+        return targets.count_entries(self.restarts, self.targets, classes)
 
     def start(self, examples: Examples, threat: Threat) -> BorderState:
         """Begin at the image, and in later restarts at a random point near it."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from soar import epsilon, losses
+from soar.attacks import targets
 from soar.attacks.attack import Answer, Examples
 from soar.attacks.registry import ATTACKS
 from soar.errors import UserError, unknown
@@ -151,13 +152,15 @@ class PGD:
 
     def entries(self, classes: int) -> int:
         """Count restarts times targets; there are at most as many targets as wrong classes."""
-        return self.restarts * max(1, min(self.targets, classes - 1))
+        return targets.count_entries(self.restarts, self.targets, classes)
 
     def start(self, examples: Examples, threat: Threat) -> ClimbState:
         """Begin at a random point of the ball, or at the image."""
         x = examples.x
         points = threat.random_start(x, examples.keys("pgd start")) if self.random_start else x
-        return ClimbState(examples, self._target(examples), points, torch.zeros_like(examples.labels))
+        return ClimbState(
+            examples, targets.chosen(examples, self.targets), points, torch.zeros_like(examples.labels)
+        )
 
     def query(self, state: ClimbState) -> Tensor:
         """Ask for the current points."""
@@ -169,13 +172,10 @@ class PGD:
 
     def score(self, logits: Tensor, state: ClimbState) -> Tensor:
         """Give the loss, towards the target where there is one."""
-        labels, target = state.examples.labels, state.target
+        labels = state.examples.labels
         if not isinstance(self.loss, str):
             return self.loss(logits, labels)
-        # All examples of a run have a target or none has.
-        if len(target) and int(target[0]) >= 0:
-            return losses.TARGETED_LOSSES[self.loss](logits, labels, target)
-        return losses.LOSSES[self.loss](logits, labels)
+        return targets.height(self.loss, logits, labels, state.target)
 
     def update(self, state: ClimbState, answer: Answer, threat: Threat) -> ClimbState:
         """Take one step up, or none after the last."""
@@ -197,10 +197,3 @@ class PGD:
         if self.schedule == "cosine":
             return (1 + (math.pi * done).cos()) / 2
         return torch.ones_like(done)
-
-    def _target(self, examples: Examples) -> Tensor:
-        """Give the class to climb to: the goal if there is one, else the entry's place in the ranking."""
-        if not self.targets or examples.logits is None or bool((examples.goal >= 0).any()):
-            return examples.goal
-        rank = examples.entry % min(self.targets, examples.logits.shape[1] - 1)
-        return losses.strongest_targets(examples.logits, examples.labels, rank)

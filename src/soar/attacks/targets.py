@@ -1,0 +1,45 @@
+"""Which class an attack climbs to, and how high it stands on the way."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from soar import losses
+from soar.attacks.attack import Examples
+
+
+def count_entries(restarts: int, targets: int, classes: int) -> int:
+    """Count restarts times targets; there are at most as many targets as wrong classes.
+
+    >>> count_entries(restarts=2, targets=9, classes=4), count_entries(restarts=2, targets=0, classes=4)
+    (6, 2)
+    """
+    return restarts * max(1, min(targets, classes - 1))
+
+
+def chosen(examples: Examples, targets: int) -> Tensor:
+    """Give the class to climb to: the goal, or the one at the entry's place in the ranking; -1 for none.
+
+    Args:
+        examples: with the clean answers, where there are targets
+        targets: how many of the most likely wrong classes are tried in turn; 0 for none
+    """
+    if not targets or examples.logits is None or bool((examples.goal >= 0).any()):
+        return examples.goal
+    rank = examples.entry % min(targets, examples.logits.shape[1] - 1)
+    return losses.strongest_targets(examples.logits, examples.labels, rank)
+
+
+def height(loss: str, logits: Tensor, labels: Tensor, target: Tensor) -> Tensor:
+    """Give the loss, towards the target where there is one.
+
+    Args:
+        loss: ce, margin or dlr
+        logits: the model's answer
+        labels: true classes
+        target: of every example, or -1 for all of them
+    """
+    # All examples of a run have a target or none has.
+    if len(target) and int(target[0]) >= 0:
+        return losses.TARGETED_LOSSES[loss](logits, labels, target)
+    return losses.LOSSES[loss](logits, labels)
