@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from soar import randomness
-from soar.bench.step import Counted
-from soar.errors import UserError
 from soar.objectives import CURE, Standard, check_objective
 from soar.threat import L2, Linf, Threat
-from tests.attacks.problems import SHAPE, Linear, Passes, TinyNet, images, said
+from tests.attacks.problems import SHAPE, Linear, TinyNet, images, said
+from tests.objectives import shared
+from tests.objectives.shared import THREATS, for_threats
 
-THREATS: list[Threat] = [Linf("0.05"), L2("0.2")]
 D = math.prod(SHAPE)
 
 
-class Quadratic(nn.Module):
+class Quadratic(shared.ExactLoss):
     """Two classes, and for class 0 a cross-entropy of exactly x^T A x / 2 + b^T x + 10."""
 
     def __init__(self) -> None:
@@ -33,10 +32,6 @@ class Quadratic(nn.Module):
     def loss(self, x: Tensor) -> Tensor:
         flat = x.flatten(1)
         return (flat @ self.matrix * flat).sum(dim=1) / 2 + flat @ self.slope + 10
-
-    def forward(self, x: Tensor) -> Tensor:
-        first = -self.loss(x).expm1().log()
-        return torch.stack([first, torch.zeros_like(first)], dim=1)
 
 
 def problem(count: int = 6) -> tuple[TinyNet, Tensor, Tensor]:
@@ -58,41 +53,28 @@ def penalties(
     """Cross-entropy and penalty of each example by itself."""
     values, found = [], []
     for i in range(len(y)):
-
-        def loss(point: Tensor, i: int = i) -> Tensor:
-            value: Tensor = -model(point[None])[0].softmax(dim=0)[y[i]].log()
-            return value
-
         here = x[i].clone().requires_grad_()
-        values.append(loss(here))
+        values.append(shared.loss_of(model, here, y[i]))
         (slope,) = torch.autograd.grad(values[-1], here, create_graph=True)
         there = (x[i] + h * unit(slope.detach(), threat)).requires_grad_()
-        (further,) = torch.autograd.grad(loss(there), there, create_graph=True)
+        (further,) = torch.autograd.grad(shared.loss_of(model, there, y[i]), there, create_graph=True)
         found.append(weight * (further - slope).square().sum())
     return torch.stack(values), torch.stack(found)
 
 
-def same_gradients(model: nn.Module, one: Tensor, other: Tensor) -> None:
-    parameters = list(model.parameters())
-    ours, theirs = torch.autograd.grad(one, parameters), torch.autograd.grad(other, parameters)
-    for mine, its in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, its, rtol=1e-7, atol=1e-10)
-
-
-@pytest.mark.parametrize("threat", THREATS, ids=str)
+@for_threats
 @pytest.mark.parametrize("options", [{}, {"weight": 0.3, "step": 0.2}], ids=str)
 def test_loss_and_gradient_are_the_formula_written_out(threat: Threat, options: dict[str, Any]) -> None:
     model, x, y = problem()
     found = CURE(model, threat, **options)(x, y)
     values, extra = penalties(model, x, y, threat, options.get("weight", 4.0), options.get("step", 1.5))
     expected = (values + extra).sum() / 6
-    torch.testing.assert_close(found.loss, expected, rtol=1e-10, atol=0)
+    shared.same_loss_and_gradients(model, found.loss, expected)
     torch.testing.assert_close(found.metrics["penalty"], extra.detach().mean())
     torch.testing.assert_close(found.logits, model(x).detach())
-    same_gradients(model, found.loss, expected)
 
 
-@pytest.mark.parametrize("threat", THREATS, ids=str)
+@for_threats
 @pytest.mark.parametrize("h", [0.01, 0.5])
 def test_a_quadratic_loss_gives_the_hessian_times_the_step(threat: Threat, h: float) -> None:
     model, x, y = Quadratic(), images(5), torch.zeros(5, dtype=torch.int64)
@@ -112,10 +94,8 @@ def test_a_quadratic_loss_gives_the_hessian_times_the_step(threat: Threat, h: fl
 @pytest.mark.parametrize("h", [1e-3, 0.2, 1.5])
 def test_logistic_regression_gives_the_closed_form(threat: Threat, dual: int, h: float) -> None:
     # The gradient is s(u) v with u = v^T x, and a step of h uphill adds h v^T z to u.
-    model, x = Linear(classes=2), images(6)
-    y = torch.tensor([0, 1, 0, 1, 0, 1])
-    v = (model.weight[1 - y] - model.weight[y]).flatten(1)
-    u = (x.flatten(1) * v).sum(dim=1)
+    model, x, y = shared.linear_problem()
+    v, u = shared.logistic(model, x, y)
     length = torch.linalg.vector_norm(v, ord=dual, dim=1) / (math.sqrt(D) if dual == 1 else 1)
     change = ((u + h * length).sigmoid() - u.sigmoid()) ** 2 * v.square().sum(dim=1)
     found = CURE(model, threat, step=h)(x, y)
@@ -131,20 +111,10 @@ def test_logistic_regression_gives_the_closed_form(threat: Threat, dual: int, h:
 def test_gradient_agrees_with_finite_differences_through_the_whole_objective() -> None:
     model, x, y = problem()
     objective = CURE(model, Linf("0.05"))
-    parameters = list(model.parameters())
-    slopes = torch.autograd.grad(objective(x, y).loss, parameters)
-    for which, (weight, slope) in enumerate(zip(parameters, slopes, strict=True)):
-        key = randomness.key(which, 0, "nudge")
-        nudge = randomness.normal(key, tuple(weight.shape), torch.float64)[0]
-        values = []
-        for move in (1e-6, -2e-6):
-            weight.data.add_(move * nudge)
-            values.append(objective(x, y).loss.item())
-        weight.data.add_(1e-6 * nudge)
-        assert float((slope * nudge).sum()) == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-5)
+    shared.same_as_finite_differences(model, lambda: objective(x, y).loss, 1e-6)
 
 
-@pytest.mark.parametrize("threat", THREATS, ids=str)
+@for_threats
 def test_the_penalty_does_not_depend_on_the_size_of_the_batch(threat: Threat) -> None:
     model, x, y = problem(8)
     objective = CURE(model, threat)
@@ -152,7 +122,7 @@ def test_the_penalty_does_not_depend_on_the_size_of_the_batch(threat: Threat) ->
     alone = [objective(x[i : i + 1], y[i : i + 1]) for i in range(8)]
     for name, value in whole.metrics.items():
         torch.testing.assert_close(value, torch.stack([one.metrics[name] for one in alone]).mean())
-    same_gradients(model, whole.loss, torch.stack([one.loss for one in alone]).mean())
+    shared.same_gradients(model, whole.loss, torch.stack([one.loss for one in alone]).mean())
     repeated = objective(x[:1].expand(8, *SHAPE), y[:1].expand(8))
     torch.testing.assert_close(repeated.metrics["penalty"], alone[0].metrics["penalty"])
 
@@ -175,21 +145,20 @@ def test_the_norm_matters() -> None:
     assert abs(one - other) > 0.01 * one
 
 
-@pytest.mark.parametrize("threat", THREATS, ids=str)
+@for_threats
 def test_a_flat_model_has_no_penalty_and_the_gradient_of_ordinary_training(threat: Threat) -> None:
     model, x = Linear(classes=3), images(4)
     model.weight.data.zero_()
     y = torch.tensor([0, 1, 2, 0])
     found = CURE(model, threat)(x, y)
     assert found.metrics["penalty"] == 0 and found.loss.item() == pytest.approx(math.log(3))
-    same_gradients(model, found.loss, Standard(model)(x, y).loss)
+    shared.same_gradients(model, found.loss, Standard(model)(x, y).loss)
 
 
 def test_a_weight_of_nothing_is_ordinary_training() -> None:
     model, x, y = problem()
-    ours, theirs = CURE(model, Linf(0.1), weight=0)(x, y).loss, Standard(model)(x, y).loss
-    torch.testing.assert_close(ours, theirs)
-    same_gradients(model, ours, theirs)
+    ours = CURE(model, Linf(0.1), weight=0)(x, y).loss
+    shared.same_loss_and_gradients(model, ours, Standard(model)(x, y).loss)
 
 
 def test_the_step_grows_linearly() -> None:
@@ -211,23 +180,15 @@ def test_calls_without_a_step_count_for_the_ramp() -> None:
 
 
 def test_passes_are_the_arithmetic_of_the_method() -> None:
-    model, x = Passes(), images(3)
-    CURE(model, Linf(0.1))(x, said(model.model, x))
-    assert model.modes == [True, True]
+    assert shared.modes_of(CURE) == [True, True]
 
 
 def test_each_forward_pass_is_differentiated_twice() -> None:
-    model, x = Counted(TinyNet()), images(3)
-    CURE(model, Linf(0.1))(x, said(model.model, x)).loss.backward()
-    assert (model.forwards, model.backwards) == (2, 4)
+    assert shared.passes_of(CURE) == (2, 4)
 
 
 def test_the_pass_at_the_image_counts_for_batch_norm() -> None:
-    norm, x = nn.BatchNorm2d(1).double(), images(6)
-    CURE(nn.Sequential(norm, TinyNet()), L2("0.3"))(x, torch.zeros(6, dtype=torch.int64)).loss.backward()
-    assert int(norm.get_buffer("num_batches_tracked")) == 1
-    torch.testing.assert_close(norm.get_buffer("running_mean"), 0.1 * x.mean(dim=(0, 2, 3)))
-    assert norm.training and norm.track_running_stats
+    shared.only_the_image_counts_for_batch_norm(CURE)
 
 
 @pytest.mark.parametrize("options", [{"weight": 0.5, "step": 0.1}, {"ramp_steps": 5}], ids=str)
@@ -236,28 +197,14 @@ def test_every_option_keeps_the_contract(options: dict[str, Any]) -> None:
 
 
 def test_autocast_around_it_changes_nothing() -> None:
-    model, x, y = problem()
-    objective = CURE(model.float(), Linf(0.1))
-    plain = objective(x.float(), y).loss
-    with torch.autocast("cpu", torch.bfloat16):
-        inside = objective(x.float(), y).loss
-    assert inside.dtype == torch.float32 and not CURE.allows_bfloat16
-    torch.testing.assert_close(inside, plain)
+    shared.autocast_changes_nothing(CURE, problem())
 
 
-@pytest.mark.parametrize("threat", THREATS, ids=str)
+@for_threats
 def test_smoothed_labels_change_the_classification_and_nothing_else(threat: Threat) -> None:
     model, x, y = problem()
-    objective = CURE(model, threat)
-    plain = objective(x, y)
-    objective.label_smoothing = 0.1
-    smoothed = objective(x, y)
-    log_p = model(x).softmax(dim=1).log()
-    true = torch.stack([-log_p[i, y[i]] for i in range(6)])
-    expected = (0.9 * true - 0.1 * log_p.sum(dim=1) / 5).mean()
-    assert torch.equal(smoothed.metrics["penalty"], plain.metrics["penalty"])
-    torch.testing.assert_close(smoothed.loss, expected + plain.metrics["penalty"])
-    same_gradients(model, smoothed.loss - plain.loss, expected - true.mean())
+    seen = shared.smoothing_changes_the_classification_alone(CURE(model, threat), x, x, y, "penalty")
+    torch.testing.assert_close(seen.smoothed.loss, seen.soft + seen.plain.metrics["penalty"])
 
 
 def test_metrics_add_up_to_the_loss() -> None:
@@ -274,24 +221,10 @@ def test_metrics_add_up_to_the_loss() -> None:
     torch.testing.assert_close(metrics["confidence"], p.max(dim=1).values.mean().detach())
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"weight": -1}, "objective.weight: got -1, expected at least 0 (flag --objective.weight)"),
-        ({"step": 0}, "objective.step: got 0, expected above 0 (flag --objective.step)"),
-        (
-            {"ramp_steps": -1},
-            "objective.ramp_steps: got -1, expected at least 0 (flag --objective.ramp_steps)",
-        ),
-    ],
-    ids=str,
-)
+@shared.for_refusals(shared.negative("weight"), shared.zero("step"), shared.negative("ramp_steps"))
 def test_bad_values_are_refused_when_the_objective_is_made(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        CURE(TinyNet(), Linf(0.1), **options)
-    assert str(caught.value) == message
+    shared.refused(CURE, options, message)
 
 
 def test_it_needs_a_threat() -> None:
-    with pytest.raises(UserError, match=r"^CURE needs a threat, such as Linf\('8/255'\) \(field threat\)$"):
-        CURE(TinyNet(), None)  # type: ignore[arg-type]
+    shared.refused_without_a_threat(CURE)

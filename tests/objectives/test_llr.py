@@ -10,20 +10,16 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from soar import randomness
-from soar.attacks.recall import Recall, recalled
-from soar.bench.step import Counted
-from soar.errors import UserError
-from soar.objectives import LLR, Objective, Output, Standard, check_objective
+from soar.objectives import LLR, Standard, check_objective
 from soar.threat import L2, Linf, Threat
-from tests.attacks.problems import SHAPE, Linear, Passes, TinyNet, images, said
+from tests.attacks.problems import SHAPE, TinyNet, images
+from tests.objectives import shared
+from tests.objectives.shared import INDEX, STEP, THREATS, for_threats, found_by, output_at, problem
 
-THREATS: list[Threat] = [Linf("0.05"), L2("0.2")]
 D = math.prod(SHAPE)
-INDEX = torch.arange(20, 26)
-STEP = 3
 
 
-class Bowl(nn.Module):
+class Bowl(shared.ExactLoss):
     """Two classes, and for class 0 a cross-entropy of exactly c ||x||^2 / 2 + b^T x + 10."""
 
     def __init__(self, curvature: float) -> None:
@@ -35,75 +31,36 @@ class Bowl(nn.Module):
         flat = x.flatten(1)
         return self.curvature * flat.square().sum(dim=1) / 2 + flat @ self.slope + 10
 
-    def forward(self, x: Tensor) -> Tensor:
-        first = -self.loss(x).expm1().log()
-        return torch.stack([first, torch.zeros_like(first)], dim=1)
-
-
-def problem() -> tuple[TinyNet, Tensor, Tensor]:
-    """Six images, two of them with a label that the model does not give."""
-    model, x = TinyNet(), images(6)
-    y = said(model, x)
-    y[4:] = (y[4:] + 1) % 5
-    return model, x, y
-
 
 def start_of(threat: Threat, x: Tensor, seed: int = 0) -> Tensor:
     return threat.random_start(x, randomness.key(seed, INDEX, "llr start", STEP))
 
 
-def found_by(objective: Objective, x: Tensor, y: Tensor) -> Tensor:
-    """The points where the inner search ends."""
-    recall = Recall()
-    with recall.recording():
-        objective(x, y, INDEX, STEP)
-    with recall.replaying():
-        return recalled(lambda: x)
-
-
-def output_at(objective: Objective, points: Tensor, x: Tensor, y: Tensor) -> Output:
-    """What the objective says when its search ends at given points."""
-    recall = Recall()
-    with recall.recording():
-        recalled(lambda: points)
-    with recall.replaying():
-        output: Output = objective(x, y, INDEX, STEP)
-    return output
-
-
-def loss_of(model: nn.Module, point: Tensor, label: Tensor) -> Tensor:
-    loss: Tensor = -model(point[None])[0].softmax(dim=0)[label].log()
-    return loss
-
-
 def parts(model: nn.Module, image: Tensor, label: Tensor, point: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Loss, error of its linear expansion and change that the expansion predicts, of one example."""
     leaf = image.clone().requires_grad_()
-    value = loss_of(model, leaf, label)
+    value = shared.loss_of(model, leaf, label)
     (slope,) = torch.autograd.grad(value, leaf, create_graph=True)
     predicted = (slope * (point - image)).sum()
-    return value, (loss_of(model, point, label) - value - predicted).abs(), predicted.abs()
+    return value, (shared.loss_of(model, point, label) - value - predicted).abs(), predicted.abs()
 
 
-def climbed(
-    model: nn.Module, image: Tensor, label: Tensor, start: Tensor, threat: Threat, steps: int
+def searched(
+    model: nn.Module, x: Tensor, y: Tensor, threat: Threat, steps: int = 10, seed: int = 0
 ) -> Tensor:
-    """The search of one example, written out for images that the pixel range does not limit."""
-    eps, length = threat.radius, threat.radius * {10: 0.25, 5: 0.5}[steps]
-    here = image.clone().requires_grad_()
-    value = loss_of(model, here, label)
-    (g,) = torch.autograd.grad(value, here)
-    point = start
-    for _ in range(steps):
-        leaf = point.clone().requires_grad_()
-        error = (loss_of(model, leaf, label) - value.detach() - (g * (leaf - image)).sum()).abs()
-        (slope,) = torch.autograd.grad(error, leaf)
-        if isinstance(threat, Linf):
-            point = image + (point + length * slope.sign() - image).clamp(-eps, eps)
-        else:
-            delta = point + length * slope / slope.square().sum().sqrt() - image
-            point = image + delta * min(1.0, eps / float(delta.square().sum().sqrt()))
-    return point
+    """Where the error of the expansion at the image ends its climb."""
+    expansions: list[tuple[Tensor, Tensor]] = []
+    for image, label in zip(x, y, strict=True):
+        here = image.clone().requires_grad_()
+        value = shared.loss_of(model, here, label)
+        (g,) = torch.autograd.grad(value, here)
+        expansions.append((value.detach(), g))
+
+    def error(i: int, point: Tensor) -> Tensor:
+        value, g = expansions[i]
+        return (shared.loss_of(model, point, y[i]) - value - (g * (point - x[i])).sum()).abs()
+
+    return shared.climbed(error, x, start_of(threat, x, seed), threat, steps)
 
 
 def written_out(model: nn.Module, x: Tensor, points: Tensor, y: Tensor, a: float, b: float) -> Tensor:
@@ -114,45 +71,31 @@ def written_out(model: nn.Module, x: Tensor, points: Tensor, y: Tensor, a: float
     return torch.stack(losses).sum() / len(y)
 
 
-def same_gradients(model: nn.Module, one: Tensor, other: Tensor) -> None:
-    parameters = list(model.parameters())
-    ours, theirs = torch.autograd.grad(one, parameters), torch.autograd.grad(other, parameters)
-    for mine, its in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, its, rtol=1e-7, atol=1e-10)
-
-
-@pytest.mark.parametrize("threat", THREATS, ids=str)
+@for_threats
 @pytest.mark.parametrize(
     "options", [{}, {"linearity_weight": 0.7, "gradient_weight": 0.2, "steps": 5, "seed": 4}], ids=str
 )
 def test_loss_and_gradient_are_the_formula_written_out(threat: Threat, options: dict[str, Any]) -> None:
     model, x, y = problem()
     found = LLR(model, threat, **options)(x, y, INDEX, STEP)
-    start = start_of(threat, x, options.get("seed", 0))
     a, b = options.get("linearity_weight", 4.0), options.get("gradient_weight", 3.0)
-    steps = options.get("steps", 10)
-    points = torch.stack([climbed(model, x[i], y[i], start[i], threat, steps) for i in range(6)])
-    expected = written_out(model, x, points, y, a, b)
-    torch.testing.assert_close(found.loss, expected, rtol=1e-9, atol=0)
+    points = searched(model, x, y, threat, options.get("steps", 10), options.get("seed", 0))
+    shared.same_loss_and_gradients(model, found.loss, written_out(model, x, points, y, a, b), rtol=1e-9)
     torch.testing.assert_close(found.logits, model(x).detach())
-    same_gradients(model, found.loss, expected)
 
 
-@pytest.mark.parametrize("threat", THREATS, ids=str)
+@for_threats
 def test_the_search_expands_the_loss_of_eval_mode(threat: Threat) -> None:
     _, x, y = problem()
-    model = nn.Sequential(nn.BatchNorm2d(1).double(), TinyNet())
+    model = shared.with_batch_norm()
     points = found_by(LLR(model, threat), x, y)
     model.eval()
-    start = start_of(threat, x)
-    for i in range(6):
-        expected = climbed(model, x[i], y[i], start[i], threat, 10)
-        torch.testing.assert_close(points[i], expected, rtol=0, atol=1e-9)
+    torch.testing.assert_close(points, searched(model, x, y, threat), rtol=0, atol=1e-9)
 
 
 def test_the_loss_is_that_of_training_mode() -> None:
     _, x, y = problem()
-    model = nn.Sequential(nn.BatchNorm2d(1).double(), TinyNet())
+    model = shared.with_batch_norm()
     objective = LLR(model, Linf("0.05"))
     points = found_by(objective, x, y)
     found = output_at(objective, points, x, y).loss
@@ -162,11 +105,10 @@ def test_the_loss_is_that_of_training_mode() -> None:
     predicted = (g * (points - x)).flatten(1).sum(dim=1)
     reached = -model(points).softmax(dim=1).log().gather(1, y[:, None])[:, 0]
     expected = (values + 4 * (reached - values - predicted).abs() + 3 * predicted.abs()).mean()
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
-    same_gradients(model, found, expected)
+    shared.same_loss_and_gradients(model, found, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("threat", THREATS, ids=str)
+@for_threats
 def test_a_linear_loss_has_no_violation(threat: Threat) -> None:
     model, x, y = Bowl(0.0), images(6), torch.zeros(6, dtype=torch.int64)
     objective = LLR(model, threat)
@@ -202,10 +144,8 @@ def test_the_worst_violation_of_a_round_bowl_is_found(threat: Threat, reach: flo
 @pytest.mark.parametrize("threat, dual", [(Linf("0.1"), 1), (L2("0.3"), 2)], ids=str)
 def test_logistic_regression_gives_the_closed_form(threat: Threat, dual: int) -> None:
     # The loss is softplus(u), u = v^T x, so the error is a function of v^T d, largest at an end.
-    model, x = Linear(classes=2), images(6)
-    y = torch.tensor([0, 1, 0, 1, 0, 1])
-    v = (model.weight[1 - y] - model.weight[y]).flatten(1)
-    u = (x.flatten(1) * v).sum(dim=1)
+    model, x, y = shared.linear_problem()
+    v, u = shared.logistic(model, x, y)
     side = ((start_of(threat, x) - x).flatten(1) * v).sum(dim=1).sign().detach()
     t = side * threat.radius * torch.linalg.vector_norm(v, ord=dual, dim=1)
     violation = (u + t).exp().log1p() - u.exp().log1p() - u.sigmoid() * t
@@ -218,22 +158,10 @@ def test_logistic_regression_gives_the_closed_form(threat: Threat, dual: int) ->
     torch.testing.assert_close(found.loss, expected, rtol=rtol, atol=0)
 
 
-@pytest.mark.parametrize("threat", THREATS, ids=str)
+@for_threats
 def test_gradient_agrees_with_finite_differences_at_fixed_points(threat: Threat) -> None:
     model, x, y = problem()
-    objective = LLR(model, threat)
-    points = found_by(objective, x, y)
-    parameters = list(model.parameters())
-    slopes = torch.autograd.grad(output_at(objective, points, x, y).loss, parameters)
-    for which, (weight, slope) in enumerate(zip(parameters, slopes, strict=True)):
-        key = randomness.key(which, 0, "nudge")
-        nudge = randomness.normal(key, tuple(weight.shape), torch.float64)[0]
-        values = []
-        for move in (1e-5, -2e-5):
-            weight.data.add_(move * nudge)
-            values.append(output_at(objective, points, x, y).loss.item())
-        weight.data.add_(1e-5 * nudge)
-        assert float((slope * nudge).sum()) == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-5)
+    shared.same_as_finite_differences_at_found_points(LLR(model, threat), x, y)
 
 
 @settings(max_examples=10)
@@ -249,51 +177,27 @@ def test_the_search_makes_the_violation_larger_for_most(seed: int, threat: Threa
 
 
 def test_passes_are_the_arithmetic_of_the_method() -> None:
-    model, x = Passes(), images(3)
-    LLR(model, Linf(0.1), steps=3)(x, said(model.model, x))
-    assert model.modes == [True] + [False] * 3 + [True]
+    assert shared.modes_of(LLR, steps=3) == [True] + [False] * 3 + [True]
 
 
-@pytest.mark.parametrize(
-    "layer", [nn.BatchNorm2d(1), nn.Dropout(0.5)], ids=lambda layer: type(layer).__name__
-)
+@shared.for_layers_with_modes
 def test_one_more_pass_where_training_answers_differently(layer: nn.Module) -> None:
-    passes, x = Passes(), images(3)
-    objective = LLR(nn.Sequential(layer.double(), passes), Linf(0.1), steps=3)
-    with torch.random.fork_rng():
-        objective(x, said(passes.model, x))
-        assert passes.modes == [True] + [False] * 4 + [True]
-        passes.modes.clear()
-        objective.eval()
-        objective(x, said(passes.model, x))
-    assert passes.modes == [False] * 5
+    shared.one_more_pass_where_modes_differ(LLR, layer)
 
 
 @pytest.mark.parametrize("steps", [1, 4])
 def test_only_the_gradient_at_the_image_is_differentiated_twice(steps: int) -> None:
-    model, x = Counted(TinyNet()), images(3)
-    LLR(model, Linf(0.1), steps=steps)(x, said(model.model, x)).loss.backward()
-    assert (model.forwards, model.backwards) == (steps + 2, steps + 3)
+    assert shared.passes_of(LLR, steps=steps) == (steps + 2, steps + 3)
 
 
 def test_the_pass_at_the_image_counts_for_batch_norm() -> None:
-    _, x, y = problem()
-    norm = nn.BatchNorm2d(1).double()
-    LLR(nn.Sequential(norm, TinyNet()), L2("0.3"), steps=2)(x, y).loss.backward()
-    assert int(norm.get_buffer("num_batches_tracked")) == 1
-    torch.testing.assert_close(norm.get_buffer("running_mean"), 0.1 * x.mean(dim=(0, 2, 3)))
-    assert norm.training and norm.track_running_stats
+    shared.only_the_image_counts_for_batch_norm(LLR, steps=2)
 
 
 @settings(max_examples=20)
-@given(st.integers(0, 1000), st.sampled_from(["linf", "l2"]), st.floats(0.0001, 0.9), st.integers(1, 3))
-def test_points_are_where_the_threat_allows(seed: int, norm: str, eps: float, steps: int) -> None:
-    threat: Threat = Linf(eps) if norm == "linf" else L2(eps)
-    model, _, y = problem()
-    keys = randomness.key(seed, INDEX, "anywhere")
-    x = (1.5 * randomness.uniform(keys, SHAPE, torch.float64) - 0.25).clamp(0, 1)
-    points = found_by(LLR(model, threat, steps=steps, seed=seed), x, y)
-    assert threat.contains(points, x).all() and not points.requires_grad
+@given(shared.searches)
+def test_points_are_where_the_threat_allows(search: shared.Search) -> None:
+    shared.points_are_allowed(LLR, problem(), search)
 
 
 @pytest.mark.parametrize(
@@ -309,13 +213,7 @@ def test_every_option_keeps_the_contract(options: dict[str, Any]) -> None:
 
 
 def test_autocast_around_it_changes_nothing() -> None:
-    model, x, y = problem()
-    objective = LLR(model.float(), Linf(0.1), steps=2)
-    plain = objective(x.float(), y, INDEX, STEP).loss
-    with torch.autocast("cpu", torch.bfloat16):
-        inside = objective(x.float(), y, INDEX, STEP).loss
-    assert inside.dtype == torch.float32 and not LLR.allows_bfloat16
-    torch.testing.assert_close(inside, plain)
+    shared.autocast_changes_nothing(LLR, problem(), steps=2)
 
 
 def test_a_given_step_size_is_used() -> None:
@@ -345,24 +243,13 @@ def test_a_threat_that_grows_is_used() -> None:
 def test_without_weights_it_is_ordinary_training() -> None:
     model, x, y = problem()
     ours = LLR(model, Linf(0.1), linearity_weight=0, gradient_weight=0)(x, y).loss
-    theirs = Standard(model)(x, y).loss
-    torch.testing.assert_close(ours, theirs)
-    same_gradients(model, ours, theirs)
+    shared.same_loss_and_gradients(model, ours, Standard(model)(x, y).loss)
 
 
 def test_smoothed_labels_change_the_classification_and_nothing_else() -> None:
     model, x, y = problem()
     objective = LLR(model, L2("0.2"))
-    plain = objective(x, y, INDEX, STEP)
-    objective.label_smoothing = 0.1
-    smoothed = objective(x, y, INDEX, STEP)
-    log_p = model(x).softmax(dim=1).log()
-    true = torch.stack([-log_p[i, y[i]] for i in range(6)])
-    expected = (0.9 * true - 0.1 * log_p.sum(dim=1) / 5).mean()
-    for name in ("violation", "predicted_change"):
-        assert torch.equal(smoothed.metrics[name], plain.metrics[name])
-    torch.testing.assert_close(smoothed.loss - plain.loss, expected - true.mean())
-    same_gradients(model, smoothed.loss - plain.loss, expected - true.mean())
+    shared.smoothing_changes_the_classification_alone(objective, x, x, y, "violation", "predicted_change")
 
 
 def test_metrics_add_up_to_the_loss() -> None:
@@ -376,31 +263,15 @@ def test_metrics_add_up_to_the_loss() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (
-            {"linearity_weight": -1},
-            "objective.linearity_weight: got -1, expected at least 0 (flag --objective.linearity_weight)",
-        ),
-        (
-            {"gradient_weight": -1},
-            "objective.gradient_weight: got -1, expected at least 0 (flag --objective.gradient_weight)",
-        ),
-        ({"steps": 0}, "objective.steps: got 0, expected above 0 (flag --objective.steps)"),
-        (
-            {"step_size": "0"},
-            "objective.step_size: got 0, expected a number above 0 (flag --objective.step_size)",
-        ),
-    ],
-    ids=str,
+@shared.for_refusals(
+    shared.negative("linearity_weight"),
+    shared.negative("gradient_weight"),
+    shared.zero("steps"),
+    shared.NO_STEP_SIZE,
 )
 def test_bad_values_are_refused_when_the_objective_is_made(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        LLR(TinyNet(), Linf(0.1), **options)
-    assert str(caught.value) == message
+    shared.refused(LLR, options, message)
 
 
 def test_it_needs_a_threat() -> None:
-    with pytest.raises(UserError, match=r"^LLR needs a threat, such as Linf\('8/255'\) \(field threat\)$"):
-        LLR(TinyNet(), None)  # type: ignore[arg-type]
+    shared.refused_without_a_threat(LLR)

@@ -176,8 +176,7 @@ class _Work:
             for part in rows.split(_BATCHES_AT_ONCE * self.batch_size):
                 outcomes = self._run(planned, part, bar, of=len(rows))
                 robust[part] = outcomes.robust.cpu()
-                forward[part] = planned.samples * outcomes.forward.cpu()
-                backward[part] = planned.samples * outcomes.backward.cpu()
+                forward[part], backward[part] = outcomes.forward.cpu(), outcomes.backward.cpu()
         for row in (attacked & is_known).nonzero()[:, 0].tolist():
             kept, forward[row], backward[row] = known[int(self.index[row])]
             robust[row] = bool(kept)
@@ -186,18 +185,17 @@ class _Work:
             label=attack.label,
             **describe(planned),
             robust=robust,
-            forward=forward,
-            backward=backward,
+            forward=planned.samples * forward,
+            backward=planned.samples * backward,
             seconds=time.monotonic() - began,
         )
 
     def _run(self, planned: Planned, rows: Tensor, bar: Bar, *, of: int) -> Outcomes:
-        index, before = self.index[rows], bar.done
+        index, behind = self.index[rows], bar.done - bar.first
 
         def listen(progress: Progress, outcomes: Outcomes) -> None:
             if self.journal is not None and progress.settled:
                 self.journal.write(planned.attack.label, index, progress.settled, outcomes)
-            behind = before - bar.first
             bar.expect((behind + progress.share * len(rows)) / of)
             shown = {"robust": f"{progress.robust / progress.done:.1%}"} if progress.done else {}
             bar.advance(len(progress.settled), **shown)
