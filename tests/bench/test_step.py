@@ -10,6 +10,18 @@ from soar.bench.step import build, measure
 TINY = Network(name="tiny", model="cnn6", options=(("width", 4), ("hidden", 8)), batch_size=4)
 
 
+def test_searches_around_right_examples_have_all_their_work_to_do_with_batch_norm_too() -> None:
+    network = Network(
+        name="n",
+        model="resnet10",
+        options=(("width", 8), ("norm", "batch")),
+        image_shape=(3, 8, 8),
+        batch_size=8,
+    )
+    (cost,) = measure(["mma steps=2 bisections=2"], network, repeats=1, memory=False)
+    assert (cost.forwards, cost.backwards) == (6, 4)
+
+
 @pytest.mark.parametrize(
     "objective, passes",
     [

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from soar import models, randomness
 from soar.bench.memory import growth_in_new_process
 from soar.bench.networks import Network
-from soar.model_state import probing
 from soar.objectives import OBJECTIVES, Objective
+from soar.objectives.inner_passes import statistics as batch_norm_statistics
 from soar.threat import Linf
 from soar.training.layout import memory_layout
 
@@ -107,7 +107,7 @@ def build(objective: str, network: Network) -> Subject:
     fresh = models.build(network.model, seed=0, image_shape=shape, options=options)
     keys = randomness.key(0, torch.arange(network.batch_size), "bench")
     x = randomness.uniform(keys, shape)
-    with probing(fresh), torch.no_grad():
+    with batch_norm_statistics(fresh, "batch"), torch.no_grad():
         best = fresh(x).topk(2, dim=1)
     y = best.indices[:, 0]
     gap = (best.values[:, 0] - best.values[:, 1]).median()
