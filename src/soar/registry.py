@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from soar.errors import unknown
+from soar.errors import UserError, unknown
 from soar.options import bind
 
 Built = TypeVar("Built")
@@ -69,6 +70,14 @@ class Registry(Generic[Built]):
             options: keyword arguments, perhaps still text
             arguments: positional arguments that do not come from the user
             fixed: keyword arguments that do not come from the user
+
+        Raises:
+            UserError: for an unknown option, a value of the wrong kind, or an option that is missing
         """
         builder = self[name].build
-        return builder(*arguments, **fixed, **bind(builder, options, self.kind))
+        chosen = bind(builder, options, self.kind)
+        for parameter in inspect.signature(builder).parameters.values():
+            is_required = parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
+            if is_required and parameter.name not in {**chosen, **fixed}:
+                raise UserError(f"{self.kind}.{parameter.name} is missing; {name} cannot do without it")
+        return builder(*arguments, **fixed, **chosen)

@@ -69,6 +69,7 @@ def test_attacks_are_written_as_text() -> None:
         ("pgd:steps=three", "attack.steps: got 'three', expected `int`"),
         ("pgd:steps", "got 'steps' in 'pgd:steps', expected option=value"),
         ("pgd:steps=0", "attack.steps: got 0, expected at least 1"),
+        ("transfer", "attack.source is missing; transfer cannot do without it"),
     ],
 )
 def test_misspelt_attacks_are_refused(text: str, message: str) -> None:
