@@ -171,7 +171,7 @@ VARIANTS = (
     ),
     Variant(
         "both points in one batch",
-        "not kept: from 2 % slower to 5 % faster, and batch norm would mix both points",
+        "not kept: no gain beyond the noise, and batch norm would mix both points",
         kind=Concatenated,
     ),
     Variant(
