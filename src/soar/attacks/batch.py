@@ -46,20 +46,6 @@ def perturb(
     Returns:
         Points inside the threat set, without a graph.
     """
-    return recalled(lambda: _search(model, attack, threat, x, labels, index=index, seed=seed, step=step))
-
-
-def _search(
-    model: nn.Module,
-    attack: Attack[S],
-    threat: Threat,
-    x: Tensor,
-    labels: Tensor,
-    *,
-    index: Tensor,
-    seed: int,
-    step: int,
-) -> Tensor:
     examples = Examples(
         x=x,
         labels=labels,
@@ -70,9 +56,13 @@ def _search(
         logits=None,
         seed=seed,
     )
-    with probing(model):
-        state = attack.start(examples, threat)
-        while bool(attack.wants_gradient(state).any()):
-            _, answer = ask(model, attack, state, threat, gradient=True)
-            state = attack.update(state, answer, threat)
-    return threat.project(attack.query(state), x)
+
+    def search() -> Tensor:
+        with probing(model):
+            state = attack.start(examples, threat)
+            while bool(attack.wants_gradient(state).any()):
+                _, answer = ask(model, attack, state, threat, gradient=True)
+                state = attack.update(state, answer, threat)
+        return threat.project(attack.query(state), x)
+
+    return recalled(search)
