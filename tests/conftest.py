@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hypothesis
+import pytest
 import torch
 
+# A failed assertion of a helper then shows its numbers, as those in tests do.
+pytest.register_assert_rewrite("tests.objectives.shared")
 hypothesis.settings.register_profile("soar", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.load_profile("soar")
 torch.set_num_threads(1)

@@ -131,19 +131,19 @@ def climbed(
     return torch.stack(ends)
 
 
-def same_gradients(model: nn.Module, one: Tensor, other: Tensor) -> None:
+def assert_same_gradients(model: nn.Module, one: Tensor, other: Tensor) -> None:
     parameters = list(model.parameters())
     ours, theirs = torch.autograd.grad(one, parameters), torch.autograd.grad(other, parameters)
     for mine, its in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine, its, rtol=1e-7, atol=1e-10)
 
 
-def same_loss_and_gradients(model: nn.Module, one: Tensor, other: Tensor, rtol: float = 1e-10) -> None:
+def assert_same_loss_and_gradients(model: nn.Module, one: Tensor, other: Tensor, rtol: float = 1e-10) -> None:
     torch.testing.assert_close(one, other, rtol=rtol, atol=0)
-    same_gradients(model, one, other)
+    assert_same_gradients(model, one, other)
 
 
-def same_as_finite_differences(model: nn.Module, loss: Callable[[], Tensor], move: float) -> None:
+def assert_same_as_finite_differences(model: nn.Module, loss: Callable[[], Tensor], move: float) -> None:
     """Along one random direction of every parameter."""
     parameters = list(model.parameters())
     slopes = torch.autograd.grad(loss(), parameters)
@@ -158,9 +158,9 @@ def same_as_finite_differences(model: nn.Module, loss: Callable[[], Tensor], mov
         assert float((slope * nudge).sum()) == pytest.approx((values[0] - values[1]) / (2 * move), rel=1e-5)
 
 
-def same_as_finite_differences_at_found_points(objective: Objective, x: Tensor, y: Tensor) -> None:
+def assert_same_as_finite_differences_at_found_points(objective: Objective, x: Tensor, y: Tensor) -> None:
     points = found_by(objective, x, y)
-    same_as_finite_differences(objective.model, lambda: output_at(objective, points, x, y).loss, 1e-5)
+    assert_same_as_finite_differences(objective.model, lambda: output_at(objective, points, x, y).loss, 1e-5)
 
 
 def modes_of(kind: Kind, layers: tuple[nn.Module, ...] = (), **options: Any) -> list[bool]:
@@ -171,7 +171,7 @@ def modes_of(kind: Kind, layers: tuple[nn.Module, ...] = (), **options: Any) -> 
     return passes.modes
 
 
-def one_more_pass_where_modes_differ(kind: Kind, layer: nn.Module) -> None:
+def assert_one_more_pass_where_modes_differ(kind: Kind, layer: nn.Module) -> None:
     """Three steps cost four passes in eval mode instead of three, and as many outside training."""
     passes, x = Passes(), images(3)
     objective = kind(nn.Sequential(copy.deepcopy(layer).double(), passes), Linf(0.1), steps=3)
@@ -191,7 +191,7 @@ def passes_of(kind: Kind, **options: Any) -> tuple[int, int]:
     return model.forwards, model.backwards
 
 
-def only_the_image_counts_for_batch_norm(kind: Kind, **options: Any) -> None:
+def assert_only_the_image_counts_for_batch_norm(kind: Kind, **options: Any) -> None:
     _, x, y = problem()
     norm = nn.BatchNorm2d(1).double()
     kind(nn.Sequential(norm, TinyNet()), L2("0.3"), **options)(x, y).loss.backward()
@@ -214,7 +214,7 @@ searches = st.builds(
 )
 
 
-def points_are_allowed(kind: Kind, case: Problem, search: Search) -> None:
+def assert_points_are_allowed(kind: Kind, case: Problem, search: Search) -> None:
     """Images of which many pixels are at the ends of their range."""
     model, _, y = case
     threat = search.norm(search.eps)
@@ -224,7 +224,7 @@ def points_are_allowed(kind: Kind, case: Problem, search: Search) -> None:
     assert threat.contains(points, x).all() and not points.requires_grad
 
 
-def step_size_is_used_near_the_image(kind: Kind, case: Problem) -> None:
+def assert_step_size_is_used_near_the_image(kind: Kind, case: Problem) -> None:
     """Two steps of a hundredth from the noise: back and forth, or all the way."""
     model, x, y = case
     points = found_by(kind(model, Linf(0.1), steps=2, step_size="1/100"), x, y)
@@ -232,7 +232,7 @@ def step_size_is_used_near_the_image(kind: Kind, case: Problem) -> None:
     assert all(min(abs(m), abs(m - 0.02)) < 1e-12 for m in moved.tolist()) and (moved > 0.01).any()
 
 
-def replaced_threat_is_used(kind: Kind, case: Problem, harmless: Tensor, rtol: float) -> None:
+def assert_replaced_threat_is_used(kind: Kind, case: Problem, harmless: Tensor, rtol: float) -> None:
     """With a threat of almost nothing the loss becomes that of the image."""
     model, x, y = case
     objective = kind(model, Linf(0.2), steps=5)
@@ -252,7 +252,7 @@ class Smoothing(NamedTuple):
     soft: Tensor
 
 
-def smoothing_changes_the_classification_alone(
+def assert_smoothing_changes_the_classification_alone(
     objective: Objective, points: Tensor, x: Tensor, y: Tensor, *unchanged: str
 ) -> Smoothing:
     """The loss changes as the cross-entropy at the points that are classified does; some metrics do not."""
@@ -266,12 +266,12 @@ def smoothing_changes_the_classification_alone(
         assert torch.equal(smoothed.metrics[name], plain.metrics[name])
     assert torch.equal(smoothed.logits, plain.logits)
     torch.testing.assert_close(smoothed.loss - plain.loss, soft - hard, rtol=0, atol=1e-7)
-    same_gradients(objective.model, smoothed.loss - plain.loss, soft - hard)
+    assert_same_gradients(objective.model, smoothed.loss - plain.loss, soft - hard)
     assert abs(soft - hard) > 0.01
     return Smoothing(plain, smoothed, hard, soft)
 
 
-def autocast_changes_nothing(kind: type[Objective], case: Problem, **options: Any) -> None:
+def assert_autocast_changes_nothing(kind: type[Objective], case: Problem, **options: Any) -> None:
     model, x, y = case
     objective = kind(model.float(), Linf(0.1), **options)
     plain = objective(x.float(), y, INDEX, STEP).loss
@@ -299,13 +299,13 @@ def for_refusals(*refusals: Refusal) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("options, message", refusals, ids=str)
 
 
-def refused(kind: Kind, options: dict[str, Any], message: str) -> None:
+def assert_refused(kind: Kind, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as caught:
         kind(TinyNet(), Linf(0.1), **options)
     assert str(caught.value) == message
 
 
-def refused_without_a_threat(kind: type[Objective]) -> None:
+def assert_refused_without_a_threat(kind: type[Objective]) -> None:
     with pytest.raises(UserError) as caught:
         kind(TinyNet(), None)
     assert str(caught.value) == f"{kind.__name__} needs a threat, such as Linf('8/255') (field threat)"

@@ -69,7 +69,7 @@ def test_loss_and_gradient_are_the_formula_written_out(threat: Threat, options: 
     found = CURE(model, threat, **options)(x, y)
     values, extra = penalties(model, x, y, threat, options.get("weight", 4.0), options.get("step", 1.5))
     expected = (values + extra).sum() / 6
-    shared.same_loss_and_gradients(model, found.loss, expected)
+    shared.assert_same_loss_and_gradients(model, found.loss, expected)
     torch.testing.assert_close(found.metrics["penalty"], extra.detach().mean())
     torch.testing.assert_close(found.logits, model(x).detach())
 
@@ -111,7 +111,7 @@ def test_logistic_regression_gives_the_closed_form(threat: Threat, dual: int, h:
 def test_gradient_agrees_with_finite_differences_through_the_whole_objective() -> None:
     model, x, y = problem()
     objective = CURE(model, Linf("0.05"))
-    shared.same_as_finite_differences(model, lambda: objective(x, y).loss, 1e-6)
+    shared.assert_same_as_finite_differences(model, lambda: objective(x, y).loss, 1e-6)
 
 
 @for_threats
@@ -122,7 +122,7 @@ def test_the_penalty_does_not_depend_on_the_size_of_the_batch(threat: Threat) ->
     alone = [objective(x[i : i + 1], y[i : i + 1]) for i in range(8)]
     for name, value in whole.metrics.items():
         torch.testing.assert_close(value, torch.stack([one.metrics[name] for one in alone]).mean())
-    shared.same_gradients(model, whole.loss, torch.stack([one.loss for one in alone]).mean())
+    shared.assert_same_gradients(model, whole.loss, torch.stack([one.loss for one in alone]).mean())
     repeated = objective(x[:1].expand(8, *SHAPE), y[:1].expand(8))
     torch.testing.assert_close(repeated.metrics["penalty"], alone[0].metrics["penalty"])
 
@@ -152,13 +152,13 @@ def test_a_flat_model_has_no_penalty_and_the_gradient_of_ordinary_training(threa
     y = torch.tensor([0, 1, 2, 0])
     found = CURE(model, threat)(x, y)
     assert found.metrics["penalty"] == 0 and found.loss.item() == pytest.approx(math.log(3))
-    shared.same_gradients(model, found.loss, Standard(model)(x, y).loss)
+    shared.assert_same_gradients(model, found.loss, Standard(model)(x, y).loss)
 
 
 def test_a_weight_of_nothing_is_ordinary_training() -> None:
     model, x, y = problem()
     ours = CURE(model, Linf(0.1), weight=0)(x, y).loss
-    shared.same_loss_and_gradients(model, ours, Standard(model)(x, y).loss)
+    shared.assert_same_loss_and_gradients(model, ours, Standard(model)(x, y).loss)
 
 
 def test_the_step_grows_linearly() -> None:
@@ -188,7 +188,7 @@ def test_each_forward_pass_is_differentiated_twice() -> None:
 
 
 def test_the_pass_at_the_image_counts_for_batch_norm() -> None:
-    shared.only_the_image_counts_for_batch_norm(CURE)
+    shared.assert_only_the_image_counts_for_batch_norm(CURE)
 
 
 @pytest.mark.parametrize("options", [{"weight": 0.5, "step": 0.1}, {"ramp_steps": 5}], ids=str)
@@ -197,13 +197,13 @@ def test_every_option_keeps_the_contract(options: dict[str, Any]) -> None:
 
 
 def test_autocast_around_it_changes_nothing() -> None:
-    shared.autocast_changes_nothing(CURE, problem())
+    shared.assert_autocast_changes_nothing(CURE, problem())
 
 
 @for_threats
 def test_smoothed_labels_change_the_classification_and_nothing_else(threat: Threat) -> None:
     model, x, y = problem()
-    seen = shared.smoothing_changes_the_classification_alone(CURE(model, threat), x, x, y, "penalty")
+    seen = shared.assert_smoothing_changes_the_classification_alone(CURE(model, threat), x, x, y, "penalty")
     torch.testing.assert_close(seen.smoothed.loss, seen.soft + seen.plain.metrics["penalty"])
 
 
@@ -223,8 +223,8 @@ def test_metrics_add_up_to_the_loss() -> None:
 
 @shared.for_refusals(shared.negative("weight"), shared.zero("step"), shared.negative("ramp_steps"))
 def test_bad_values_are_refused_when_the_objective_is_made(options: dict[str, Any], message: str) -> None:
-    shared.refused(CURE, options, message)
+    shared.assert_refused(CURE, options, message)
 
 
 def test_it_needs_a_threat() -> None:
-    shared.refused_without_a_threat(CURE)
+    shared.assert_refused_without_a_threat(CURE)

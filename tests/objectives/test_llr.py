@@ -80,7 +80,9 @@ def test_loss_and_gradient_are_the_formula_written_out(threat: Threat, options: 
     found = LLR(model, threat, **options)(x, y, INDEX, STEP)
     a, b = options.get("linearity_weight", 4.0), options.get("gradient_weight", 3.0)
     points = searched(model, x, y, threat, options.get("steps", 10), options.get("seed", 0))
-    shared.same_loss_and_gradients(model, found.loss, written_out(model, x, points, y, a, b), rtol=1e-9)
+    shared.assert_same_loss_and_gradients(
+        model, found.loss, written_out(model, x, points, y, a, b), rtol=1e-9
+    )
     torch.testing.assert_close(found.logits, model(x).detach())
 
 
@@ -105,7 +107,7 @@ def test_the_loss_is_that_of_training_mode() -> None:
     predicted = (g * (points - x)).flatten(1).sum(dim=1)
     reached = -model(points).softmax(dim=1).log().gather(1, y[:, None])[:, 0]
     expected = (values + 4 * (reached - values - predicted).abs() + 3 * predicted.abs()).mean()
-    shared.same_loss_and_gradients(model, found, expected, rtol=1e-9)
+    shared.assert_same_loss_and_gradients(model, found, expected, rtol=1e-9)
 
 
 @for_threats
@@ -161,7 +163,7 @@ def test_logistic_regression_gives_the_closed_form(threat: Threat, dual: int) ->
 @for_threats
 def test_gradient_agrees_with_finite_differences_at_fixed_points(threat: Threat) -> None:
     model, x, y = problem()
-    shared.same_as_finite_differences_at_found_points(LLR(model, threat), x, y)
+    shared.assert_same_as_finite_differences_at_found_points(LLR(model, threat), x, y)
 
 
 @settings(max_examples=10)
@@ -182,7 +184,7 @@ def test_passes_are_the_arithmetic_of_the_method() -> None:
 
 @shared.for_layers_with_modes
 def test_one_more_pass_where_training_answers_differently(layer: nn.Module) -> None:
-    shared.one_more_pass_where_modes_differ(LLR, layer)
+    shared.assert_one_more_pass_where_modes_differ(LLR, layer)
 
 
 @pytest.mark.parametrize("steps", [1, 4])
@@ -191,13 +193,13 @@ def test_only_the_gradient_at_the_image_is_differentiated_twice(steps: int) -> N
 
 
 def test_the_pass_at_the_image_counts_for_batch_norm() -> None:
-    shared.only_the_image_counts_for_batch_norm(LLR, steps=2)
+    shared.assert_only_the_image_counts_for_batch_norm(LLR, steps=2)
 
 
 @settings(max_examples=20)
 @given(shared.searches)
 def test_points_are_where_the_threat_allows(search: shared.Search) -> None:
-    shared.points_are_allowed(LLR, problem(), search)
+    shared.assert_points_are_allowed(LLR, problem(), search)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +215,7 @@ def test_every_option_keeps_the_contract(options: dict[str, Any]) -> None:
 
 
 def test_autocast_around_it_changes_nothing() -> None:
-    shared.autocast_changes_nothing(LLR, problem(), steps=2)
+    shared.assert_autocast_changes_nothing(LLR, problem(), steps=2)
 
 
 def test_a_given_step_size_is_used() -> None:
@@ -243,13 +245,15 @@ def test_a_threat_that_grows_is_used() -> None:
 def test_without_weights_it_is_ordinary_training() -> None:
     model, x, y = problem()
     ours = LLR(model, Linf(0.1), linearity_weight=0, gradient_weight=0)(x, y).loss
-    shared.same_loss_and_gradients(model, ours, Standard(model)(x, y).loss)
+    shared.assert_same_loss_and_gradients(model, ours, Standard(model)(x, y).loss)
 
 
 def test_smoothed_labels_change_the_classification_and_nothing_else() -> None:
     model, x, y = problem()
     objective = LLR(model, L2("0.2"))
-    shared.smoothing_changes_the_classification_alone(objective, x, x, y, "violation", "predicted_change")
+    shared.assert_smoothing_changes_the_classification_alone(
+        objective, x, x, y, "violation", "predicted_change"
+    )
 
 
 def test_metrics_add_up_to_the_loss() -> None:
@@ -270,8 +274,8 @@ def test_metrics_add_up_to_the_loss() -> None:
     shared.NO_STEP_SIZE,
 )
 def test_bad_values_are_refused_when_the_objective_is_made(options: dict[str, Any], message: str) -> None:
-    shared.refused(LLR, options, message)
+    shared.assert_refused(LLR, options, message)
 
 
 def test_it_needs_a_threat() -> None:
-    shared.refused_without_a_threat(LLR)
+    shared.assert_refused_without_a_threat(LLR)

@@ -57,7 +57,7 @@ def test_loss_and_gradient_are_the_formula_written_out(threat: Threat, options: 
     found = MART(model, threat, **options)(x, y, INDEX, STEP)
     points = searched(model, x, y, threat, options.get("steps", 10), options.get("seed", 0))
     expected = written_out(model, x, points, y, options.get("beta", 5.0))
-    shared.same_loss_and_gradients(model, found.loss, expected)
+    shared.assert_same_loss_and_gradients(model, found.loss, expected)
     torch.testing.assert_close(found.logits, model(points).detach(), rtol=1e-10, atol=1e-10)
 
 
@@ -80,7 +80,7 @@ def test_the_search_is_in_eval_mode_and_the_loss_in_training(threat: Threat) -> 
     points = found_by(objective, x, y)
     torch.testing.assert_close(points, searched(before, x, y, threat), rtol=0, atol=1e-10)
     found = output_at(objective, points, x, y)
-    shared.same_loss_and_gradients(model, found.loss, written_out(model, x, points, y, 5.0))
+    shared.assert_same_loss_and_gradients(model, found.loss, written_out(model, x, points, y, 5.0))
 
 
 @pytest.mark.parametrize("threat, dual", [(Linf("0.05"), 1), (L2("0.1"), 2)], ids=str)
@@ -95,13 +95,15 @@ def test_two_classes_without_the_divergence_are_twice_the_attacked_cross_entropy
     expected = 2 * torch.nn.functional.softplus(worst).mean()
     found = MART(model, threat, beta=0)(x, y, INDEX, STEP)
     torch.testing.assert_close(found.loss, expected, rtol=1e-4, atol=0)
-    shared.same_gradients(model, found.loss, 2 * Standard(model)(found_by(MART(model, threat), x, y), y).loss)
+    shared.assert_same_gradients(
+        model, found.loss, 2 * Standard(model)(found_by(MART(model, threat), x, y), y).loss
+    )
 
 
 @for_threats
 def test_gradient_agrees_with_finite_differences_at_fixed_points(threat: Threat) -> None:
     model, x, y = problem(SEED)
-    shared.same_as_finite_differences_at_found_points(MART(model, threat), x, y)
+    shared.assert_same_as_finite_differences_at_found_points(MART(model, threat), x, y)
 
 
 def in_logarithms(model: nn.Module, x: Tensor, points: Tensor, y: Tensor) -> Tensor:
@@ -165,13 +167,13 @@ def test_backward_passes_are_as_many_as_forward_passes(steps: int) -> None:
 
 
 def test_the_pass_at_the_image_counts_for_batch_norm() -> None:
-    shared.only_the_image_counts_for_batch_norm(MART, steps=2)
+    shared.assert_only_the_image_counts_for_batch_norm(MART, steps=2)
 
 
 @settings(max_examples=20)
 @given(shared.searches)
 def test_points_are_where_the_threat_allows(search: shared.Search) -> None:
-    shared.points_are_allowed(MART, problem(SEED), search)
+    shared.assert_points_are_allowed(MART, problem(SEED), search)
 
 
 @pytest.mark.parametrize(
@@ -182,19 +184,19 @@ def test_every_option_keeps_the_contract(options: dict[str, Any]) -> None:
 
 
 def test_a_given_step_size_is_used() -> None:
-    shared.step_size_is_used_near_the_image(MART, problem(SEED))
+    shared.assert_step_size_is_used_near_the_image(MART, problem(SEED))
 
 
 def test_a_replaced_threat_is_used() -> None:
     model, x, y = problem(SEED)
-    shared.replaced_threat_is_used(MART, (model, x, y), written_out(model, x, x, y, 5.0), rtol=1e-4)
+    shared.assert_replaced_threat_is_used(MART, (model, x, y), written_out(model, x, x, y, 5.0), rtol=1e-4)
 
 
 def test_smoothed_labels_change_the_classification_and_nothing_else() -> None:
     model, x, y = problem(SEED)
     objective = MART(model, L2("0.2"), beta=2.0)
     points = found_by(objective, x, y)
-    shared.smoothing_changes_the_classification_alone(objective, points, x, y, "weighted_divergence")
+    shared.assert_smoothing_changes_the_classification_alone(objective, points, x, y, "weighted_divergence")
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -214,8 +216,8 @@ def test_metrics_add_up_to_the_loss(smoothing: float) -> None:
 
 @shared.for_refusals(shared.negative("beta"), shared.zero("steps"), shared.NO_STEP_SIZE)
 def test_bad_values_are_refused_when_the_objective_is_made(options: dict[str, Any], message: str) -> None:
-    shared.refused(MART, options, message)
+    shared.assert_refused(MART, options, message)
 
 
 def test_it_needs_a_threat() -> None:
-    shared.refused_without_a_threat(MART)
+    shared.assert_refused_without_a_threat(MART)

@@ -41,7 +41,7 @@ def test_loss_and_gradient_are_the_formula_written_out(threat: Threat, options: 
     found = TRADES(model, threat, **options)(x, y, INDEX, STEP)
     points = searched(model, x, threat, options.get("steps", 10), options.get("seed", 0))
     expected = written_out(model, x, points, y, options.get("beta", 6.0))
-    shared.same_loss_and_gradients(model, found.loss, expected)
+    shared.assert_same_loss_and_gradients(model, found.loss, expected)
     torch.testing.assert_close(found.logits, model(points).detach(), rtol=1e-10, atol=1e-10)
 
 
@@ -55,7 +55,7 @@ def test_the_search_compares_answers_of_eval_mode(threat: Threat) -> None:
     torch.testing.assert_close(points, searched(model, x, threat), rtol=0, atol=1e-10)
     model.train()
     found = output_at(objective, points, x, y)
-    shared.same_loss_and_gradients(model, found.loss, written_out(model, x, points, y, 6.0))
+    shared.assert_same_loss_and_gradients(model, found.loss, written_out(model, x, points, y, 6.0))
 
 
 @pytest.mark.parametrize("threat, dual, rtol", [(Linf("0.05"), 1, 1e-12), (L2("0.2"), 2, 1e-4)], ids=str)
@@ -79,13 +79,13 @@ def test_without_the_divergence_it_is_ordinary_training() -> None:
     for smoothing in (0.0, 0.1):
         objective, plain = TRADES(model, Linf(0.1), beta=0), Standard(model)
         objective.label_smoothing = plain.label_smoothing = smoothing
-        shared.same_loss_and_gradients(model, objective(x, y).loss, plain(x, y).loss)
+        shared.assert_same_loss_and_gradients(model, objective(x, y).loss, plain(x, y).loss)
 
 
 @for_threats
 def test_gradient_agrees_with_finite_differences_at_fixed_points(threat: Threat) -> None:
     model, x, y = problem()
-    shared.same_as_finite_differences_at_found_points(TRADES(model, threat), x, y)
+    shared.assert_same_as_finite_differences_at_found_points(TRADES(model, threat), x, y)
 
 
 def test_passes_are_the_arithmetic_of_the_method() -> None:
@@ -94,7 +94,7 @@ def test_passes_are_the_arithmetic_of_the_method() -> None:
 
 @shared.for_layers_with_modes
 def test_one_more_pass_where_training_answers_differently(layer: nn.Module) -> None:
-    shared.one_more_pass_where_modes_differ(TRADES, layer)
+    shared.assert_one_more_pass_where_modes_differ(TRADES, layer)
 
 
 @pytest.mark.parametrize("steps", [1, 4])
@@ -103,13 +103,13 @@ def test_backward_passes_are_as_many_as_forward_passes(steps: int) -> None:
 
 
 def test_the_pass_at_the_image_counts_for_batch_norm() -> None:
-    shared.only_the_image_counts_for_batch_norm(TRADES, steps=2)
+    shared.assert_only_the_image_counts_for_batch_norm(TRADES, steps=2)
 
 
 @settings(max_examples=20)
 @given(shared.searches)
 def test_points_are_where_the_threat_allows(search: shared.Search) -> None:
-    shared.points_are_allowed(TRADES, problem(), search)
+    shared.assert_points_are_allowed(TRADES, problem(), search)
 
 
 @pytest.mark.parametrize(
@@ -120,18 +120,18 @@ def test_every_option_keeps_the_contract(options: dict[str, Any]) -> None:
 
 
 def test_a_given_step_size_is_used() -> None:
-    shared.step_size_is_used_near_the_image(TRADES, problem())
+    shared.assert_step_size_is_used_near_the_image(TRADES, problem())
 
 
 def test_a_replaced_threat_is_used() -> None:
     model, x, y = problem()
-    shared.replaced_threat_is_used(TRADES, (model, x, y), Standard(model)(x, y).loss, rtol=1e-6)
+    shared.assert_replaced_threat_is_used(TRADES, (model, x, y), Standard(model)(x, y).loss, rtol=1e-6)
 
 
 def test_smoothed_labels_change_the_classification_and_nothing_else() -> None:
     model, x, y = problem()
     objective = TRADES(model, L2("0.2"), beta=2.0)
-    seen = shared.smoothing_changes_the_classification_alone(objective, x, x, y, "divergence")
+    seen = shared.assert_smoothing_changes_the_classification_alone(objective, x, x, y, "divergence")
     divergences = seen.plain.metrics["divergence"]
     torch.testing.assert_close(seen.smoothed.loss, seen.soft + 2 * divergences)
     torch.testing.assert_close(seen.plain.loss, seen.hard + 2 * divergences)
@@ -151,8 +151,8 @@ def test_metrics_add_up_to_the_loss(smoothing: float) -> None:
 
 @shared.for_refusals(shared.negative("beta"), shared.zero("steps"), shared.NO_STEP_SIZE)
 def test_bad_values_are_refused_when_the_objective_is_made(options: dict[str, Any], message: str) -> None:
-    shared.refused(TRADES, options, message)
+    shared.assert_refused(TRADES, options, message)
 
 
 def test_it_needs_a_threat() -> None:
-    shared.refused_without_a_threat(TRADES)
+    shared.assert_refused_without_a_threat(TRADES)
