@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     for row in found.rows:
         if not row.accuracy:
             raise UserError(f"the training of {row.arm} in {folder} {row.status}: {row.reason}")
-    say(f"saved in {folder}; attack it harder with: soar evaluate {folder / 'soar'} --attacks restarts")
+    say(f"saved in {folder}; attack it harder with: soar evaluate {folder / 'soar'} --attacks standard")
     return 0
 
 
