@@ -49,3 +49,51 @@ def test_models_that_would_not_be_the_same_stay_as_they_are() -> None:
     x = torch.rand(2, 1, 2, 2)
     for model in (Random(), Unique()):
         assert faster(model, x) is model
+
+
+class Shared(nn.Module):
+    """Its ReLU must not write where it reads: the sum reads there too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.relu = nn.Conv2d(1, 8, 3), nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = self.layer(x)
+        summed: Tensor = self.relu(features) + 2 * features
+        return summed.flatten(1)
+
+
+class Squared(nn.Module):
+    """Its ReLU writes over a number that the square needs for its slope, though no logit changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.relu = nn.Conv2d(1, 8, 3), nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = self.layer(x)
+        squares = features.square().sum(dim=1, keepdim=True)
+        summed: Tensor = self.relu(features) + squares
+        return summed.flatten(1)
+
+
+def test_rectifiers_write_in_place_where_nobody_else_reads() -> None:
+    plain = models.build("resnet10", seed=0, image_shape=(3, 16, 16), options={"width": 8})
+    x = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    quick = faster(plain, x)
+    rectifiers = [part for part in quick.modules() if isinstance(part, nn.ReLU)]
+    assert len(rectifiers) == 5 and all(part.inplace for part in rectifiers)
+    assert not any(part.inplace for part in plain.modules() if isinstance(part, nn.ReLU))
+    x.requires_grad_()
+    slopes = [torch.autograd.grad(one(x).square().sum(), x)[0] for one in (plain.eval(), quick)]
+    torch.testing.assert_close(*slopes, rtol=1e-3, atol=1e-5)
+
+
+def test_rectifiers_stay_where_somebody_else_reads() -> None:
+    x = torch.rand(2, 1, 6, 6, generator=torch.Generator().manual_seed(0))
+    for model in (Shared(), Squared()):
+        quick = faster(model, x)
+        assert quick is not model
+        assert not any(part.inplace for part in quick.modules() if isinstance(part, nn.ReLU))
+        torch.testing.assert_close(quick(x), model(x))

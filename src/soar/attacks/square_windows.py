@@ -34,10 +34,8 @@ class Windows(NamedTuple):
         >>> windows.mask(3, 3)[0, 0].int().tolist()
         [[0, 0, 0], [1, 1, 0], [1, 1, 0]]
         """
-        inside: Tensor = (self.rows(height) >= 0)[:, None, :, None] & (self.columns(width) >= 0)[
-            :, None, None
-        ]
-        return inside
+        rows, columns = _covered(self.top, self.side, height), _covered(self.left, self.side, width)
+        return rows[:, None, :, None] & columns[:, None, None]
 
 
 def place(draws: Tensor, side: Tensor, height: int, width: int) -> Windows:
@@ -101,3 +99,8 @@ def signs(draws: Tensor, dtype: torch.dtype) -> Tensor:
 def _numbered(first: Tensor, side: Tensor, length: int) -> Tensor:
     place = torch.arange(length, device=first.device) - first[:, None]
     return place.where((place >= 0) & (place < side[:, None]), -1)
+
+
+def _covered(first: Tensor, side: Tensor, length: int) -> Tensor:
+    place = torch.arange(length, device=first.device)
+    return (place >= first[:, None]) & (place < (first + side)[:, None])

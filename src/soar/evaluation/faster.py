@@ -13,10 +13,11 @@ from soar.training.layout import memory_layout
 
 
 def faster(model: nn.Module, sample: Tensor) -> nn.Module:
-    """Fold batch norms and store filters with the channel as the fastest index, both in a copy.
+    """Fold batch norms, store filters with the channel as the fastest index and rectify in place, in a copy.
 
-    Answers change by rounding only: folding is refused where logits would change by more than 1e-5 of the
-    largest, and so is everything where the copy in the other layout does.
+    Answers change by rounding only: what would change logits by more than 1e-5 of the largest is not done.
+    A third of the time of a narrow network goes into reading and writing activations, so a ReLU that writes
+    where it reads is worth it; it is left as it is where somebody else reads the same numbers.
 
     Args:
         model: any module that maps images to logits; it is not changed
@@ -31,7 +32,29 @@ def faster(model: nn.Module, sample: Tensor) -> nn.Module:
         copied.to(memory_format=memory_layout(model, sample.device, channels_last=True))  # type: ignore[call-overload]
     except Exception:  # anyone's module may refuse to be copied in any way
         return found.model
-    return copied if _agree(model, copied, sample) else found.model
+    if not _agree(model, copied, sample):
+        return found.model
+    rectifiers = [part for part in copied.modules() if type(part) is nn.ReLU and not part.inplace]
+    _rectify_in_place(rectifiers, True)
+    if not (_agree(model, copied, sample) and _differentiates(copied, sample)):
+        _rectify_in_place(rectifiers, False)
+    return copied
+
+
+def _rectify_in_place(rectifiers: list[nn.ReLU], inplace: bool) -> None:
+    for part in rectifiers:
+        part.inplace = inplace
+
+
+def _differentiates(model: nn.Module, sample: Tensor) -> bool:
+    """Tell whether autograd accepts the model; it refuses when a number it needs was written over."""
+    with probing(model), torch.enable_grad():
+        points = sample.clone().requires_grad_()
+        try:
+            torch.autograd.grad(model(points).sum(), points)
+        except RuntimeError:
+            return False
+    return True
 
 
 def _agree(model: nn.Module, other: nn.Module, sample: Tensor) -> bool:

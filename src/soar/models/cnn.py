@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from soar.errors import UserError
@@ -134,6 +133,7 @@ class CNN(nn.Module):
         rows = pooled_size(height, len(widths), padding)
         columns = pooled_size(width, len(widths), padding)
         self.hidden = nn.Linear(channels * rows * columns, hidden)
+        self.activate = nn.ReLU()
         self.linear = nn.Linear(hidden, num_classes)
         if he_init:
             keep_signal_size(self.convolutions, self.hidden)
@@ -141,7 +141,7 @@ class CNN(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map [0, 1] pixels to logits."""
         features = self.convolutions(self.normalization(x)).flatten(1)
-        logits: Tensor = self.linear(F.relu(self.hidden(features)))
+        logits: Tensor = self.linear(self.activate(self.hidden(features)))
         return logits
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from soar.errors import UserError, unknown
 
@@ -26,16 +24,16 @@ def require(holds: bool, field: str, got: Any, expected: str) -> None:
         raise UserError(f"model.{field}: got {got!r}, expected {expected} (flag --model.{field})")
 
 
-def activation_function(name: Activation) -> Callable[[Tensor], Tensor]:
-    """Give what stands between two layers; softplus is curved everywhere, as second derivatives like it.
+def activation_layer(name: Activation) -> nn.Module:
+    """Make what stands between two layers; softplus is curved everywhere, as second derivatives like it.
 
     Raises:
         UserError: when there is no such activation
     """
-    known: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "softplus": F.softplus}
+    known: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "softplus": nn.Softplus}
     if name not in known:
         raise unknown("activation", name, known, "model.activation")
-    return known[name]
+    return known[name]()
 
 
 def check_task(num_classes: int, image_shape: tuple[int, int, int]) -> None:

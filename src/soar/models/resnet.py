@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from soar.models.layers import Layers, Norm, check_task, keep_signal_size, require, silence_branch
@@ -129,6 +128,7 @@ class ResNet(nn.Module):
         self.normalization = normalization_layer(input_normalization, image_shape[0])
         self.stem = layers.conv(image_shape[0], width)
         self.stem_norm = layers.normalize(width)
+        self.activate = nn.ReLU()
         self.blocks = nn.Sequential()
         channels = width
         for index in range(4 * blocks):
@@ -146,7 +146,7 @@ class ResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [0, 1] pixels to logits."""
-        features = F.relu(self.stem_norm(self.stem(self.normalization(x))))
+        features = self.activate(self.stem_norm(self.stem(self.normalization(x))))
         logits: Tensor = self.linear(self.blocks(features).mean(dim=(2, 3)))
         return logits
 
@@ -167,6 +167,7 @@ class BasicBlock(nn.Module):
         self.norm1 = layers.normalize(outputs)
         self.conv2 = layers.conv(outputs, outputs)
         self.norm2 = layers.normalize(outputs)
+        self.activate = nn.ReLU()
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inputs != outputs:
             self.shortcut = nn.Sequential(
@@ -176,5 +177,6 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the activated sum of branch and shortcut."""
-        branch = F.relu(self.norm1(self.conv1(x)))
-        return F.relu(self.norm2(self.conv2(branch)) + self.shortcut(x))
+        branch = self.activate(self.norm1(self.conv1(x)))
+        activated: Tensor = self.activate(self.norm2(self.conv2(branch)) + self.shortcut(x))
+        return activated

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from torch import Tensor, nn
 
@@ -11,7 +10,7 @@ from soar.models.layers import (
     Activation,
     Layers,
     Norm,
-    activation_function,
+    activation_layer,
     check_task,
     require,
     silence_branch,
@@ -110,7 +109,7 @@ class WideResNet(nn.Module):
         require(depth >= 10 and depth % 6 == 4, "depth", depth, "6n + 4 such as 10, 28 or 34")
         require(widen >= 1, "widen", widen, "at least 1")
         self.normalization = normalization_layer(input_normalization, image_shape[0])
-        self.activate = activation_function(activation)
+        self.activate = activation_layer(activation)
         self.stem = layers.conv(image_shape[0], 16)
         self.blocks = nn.Sequential()
         channels, blocks_per_stage = 16, (depth - 4) // 6
@@ -152,7 +151,7 @@ class PreActivationBlock(nn.Module):
         outputs: int,
         *,
         stride: int,
-        activate: Callable[[Tensor], Tensor],
+        activate: nn.Module,
     ) -> None:
         super().__init__()
         self.activate = activate
