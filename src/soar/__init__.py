@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from soar import models as models
     from soar import objectives as objectives
     from soar.evaluation.assessment import Assessment as Assessment
+    from soar.evaluation.diagnose import diagnose as diagnose
+    from soar.evaluation.diagnosis import Diagnosis as Diagnosis
     from soar.evaluation.evaluate import evaluate as evaluate
     from soar.threat import L2 as L2
     from soar.threat import Linf as Linf
@@ -21,10 +23,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {"L2": "soar.threat", "Linf": "soar.threat"}
-_HOMES |= {"Assessment": "soar.evaluation", "evaluate": "soar.evaluation"}
+_HOMES |= dict.fromkeys(("Assessment", "Diagnosis", "diagnose", "evaluate"), "soar.evaluation")
 _PACKAGES = ("attacks", "data", "models", "objectives", "recipes", "training")
 
-__all__ = ["L2", "Assessment", "Linf", "attacks", "data", "evaluate", "models", "objectives"]
+__all__ = [
+    "L2",
+    "Assessment",
+    "Diagnosis",
+    "Linf",
+    "attacks",
+    "data",
+    "diagnose",
+    "evaluate",
+    "models",
+    "objectives",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -42,10 +42,13 @@ def test_results_do_not_depend_on_batch_size_or_order(threat: Threat, restarts: 
     for size in (7, 64):
         assert torch.equal(found[size].robust, found[1].robust)
         torch.testing.assert_close(found[size].adversarial, found[1].adversarial, rtol=0, atol=1e-9)
+        assert torch.equal(found[size].said, found[1].said)
+    assert torch.equal(found[1].said, torch.where(found[1].robust, labels, said(model, found[1].adversarial)))
     order = torch.arange(39, -1, -1)
     turned = run(model, attack, threat, x[order], labels[order], index=order, batch_size=7)
     assert torch.equal(turned.robust[order], found[1].robust)
     torch.testing.assert_close(turned.adversarial[order], found[1].adversarial, rtol=0, atol=1e-9)
+    assert torch.equal(turned.said[order], found[1].said)
 
 
 def test_without_running_ahead_the_passes_do_not_depend_on_the_batch_size_either() -> None:
@@ -120,6 +123,7 @@ def test_examples_that_are_wrong_already_are_not_attacked() -> None:
     assert not found.correct[:8].any() and not found.robust[:8].any()
     assert (found.forward[:8] == 1).all() and (found.backward[:8] == 0).all()
     assert torch.equal(found.adversarial[:8], x[:8])
+    assert torch.equal(found.said[:8], said(model, x[:8]))
 
 
 def test_an_attack_that_starts_at_the_image_tells_by_itself_who_is_right_there() -> None:
@@ -136,6 +140,7 @@ def test_an_attack_that_starts_at_the_image_tells_by_itself_who_is_right_there()
     assert (found.backward == 1).all()
     assert counting.forward_samples == found.forward.sum()
     assert torch.equal(found.adversarial[:8], x[:8])
+    assert torch.equal(found.said[:8], said(model, x[:8])) and torch.equal(found.said, known.said)
 
 
 def test_known_answers_are_not_asked_for_again() -> None:
@@ -212,6 +217,20 @@ def test_a_slope_that_is_not_a_number_does_not_end_the_search() -> None:
     assert found.adversarial.isfinite().all()
 
 
+def test_what_is_said_is_known_when_an_example_is_settled() -> None:
+    model, x = TinyNet(), images(30)
+    labels = said(model, x)
+    told: dict[int, int] = {}
+
+    def listen(progress: Progress, outcomes: Outcomes) -> None:
+        told.update({row: int(outcomes.said[row]) for row in progress.settled})
+
+    attack = PGD(steps=4, restarts=3, targets=2, loss="margin")
+    found = run(model, attack, Linf(0.05), x, labels, batch_size=8, progress=listen)
+    assert [told[row] for row in range(30)] == found.said.tolist()
+    assert torch.equal(found.said == labels, found.robust)
+
+
 def test_goals_count_only_the_class_that_was_asked_for() -> None:
     model, x = TinyNet(), images(30)
     labels = said(model, x)
@@ -220,6 +239,7 @@ def test_goals_count_only_the_class_that_was_asked_for() -> None:
     found = run(model, PGD(steps=30, loss="ce"), Linf(0.3), x, labels, goal=goal)
     assert 5 < (~found.robust).sum() < 30
     assert torch.equal(said(model, found.adversarial) == goal, ~found.robust)
+    assert torch.equal(found.said, torch.where(found.robust, labels, goal))
 
 
 def test_progress_reports_every_example_once() -> None:
@@ -251,7 +271,7 @@ def test_bytes_are_images_too() -> None:
 def test_no_examples_is_fine() -> None:
     empty = torch.empty(0, *SHAPE, dtype=torch.float64)
     found = run(TinyNet(), PGD(), Linf(0.1), empty, torch.empty(0, dtype=torch.int64))
-    assert len(found.robust) == 0
+    assert len(found.robust) == len(found.said) == 0
 
 
 def test_what_cannot_be_attacked_is_refused() -> None:
@@ -314,3 +334,47 @@ def test_attacks_without_gradients_compute_none() -> None:
     found = run(counting, attack, Linf(0.001), x, labels, batch_size=8)
     assert counting.backward_samples == 0 and found.backward.sum() == 0
     assert (found.forward == 6).all()
+
+
+class Shelf(nn.Module):
+    """Says class k where the pixels are nearest to k / 10."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        places = torch.arange(6, dtype=x.dtype) / 10
+        return -(x.flatten(1).mean(dim=1, keepdim=True) - places).square()
+
+
+@dataclass(frozen=True)
+class Scripted(Guess):
+    """Takes each entry to the classes that were written down for it."""
+
+    script: tuple[tuple[int, ...], ...] = ()
+    budget: int = 3
+
+    def entries(self, classes: int) -> int:
+        return len(self.script)
+
+    def query(self, state: GuessState) -> Tensor:
+        jobs = zip(state.examples.entry.tolist(), state.step.tolist(), strict=True)
+        classes = [self.script[entry][step] for entry, step in jobs]
+        return (torch.tensor(classes) / 10)[:, None, None, None].expand(-1, *SHAPE)
+
+
+@pytest.mark.parametrize(
+    "script, expected",
+    [
+        (((0, 0, 0), (1, 0, 0), (2, 0, 0)), 1),  # two entries succeed in one batch
+        (((0, 0, 0), (0, 0, 1), (2, 0, 0)), 1),  # a lower entry succeeds later
+        (((0, 0, 0), (0, 0, 0), (0, 3, 0), (0, 4, 0)), 3),
+        (((0, 0, 0), (0, 0, 0)), 0),
+        (((0, 5, 0), (1, 1, 1)), 5),
+    ],
+)
+@pytest.mark.parametrize("batch_size", [1, 16])
+def test_what_is_said_is_that_of_the_lowest_entry_that_succeeds(
+    script: tuple[tuple[int, ...], ...], expected: int, batch_size: int
+) -> None:
+    x, labels = torch.zeros(3, *SHAPE), torch.zeros(3, dtype=torch.int64)
+    found = run(Shelf(), Scripted(script=script), Linf(0.6), x, labels, batch_size=batch_size)
+    assert found.said.tolist() == [expected] * 3
+    assert torch.equal(said(Shelf(), found.adversarial), found.said)

@@ -37,7 +37,10 @@ def test_a_short_demo_goes_through_every_stage_and_a_second_call_makes_a_new_one
     assert all(name in shown for name in ("standard", "PGD-1", "SOAR", "PGD-20 margin", "worst case"))
     assert (folder / "study.txt").read_text() == shown
     assert "SOAR" in (folder / "comparison.svg").read_text()
-    (folder / "study.txt").unlink()
+    page = (folder / "report.html").read_text()
+    assert all(name in page for name in ("standard", "pgd-1", "soar"))
+    assert all((folder / name / "diagnosis.json").exists() for name in ("standard", "pgd-1", "soar"))
+    (folder / "report.html").unlink()
     monkeypatch.setattr(Trainer, "fit", lambda _: pytest.fail("trained again"))
     assert main(["demo", *flags]) == 0, "an unfinished demo goes on"
     assert not (tmp_path / "runs" / "demo-2").exists()
@@ -45,7 +48,7 @@ def test_a_short_demo_goes_through_every_stage_and_a_second_call_makes_a_new_one
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(studies, "load", lambda _: replace(demo, fields=short))
     assert main(["demo", *flags]) == 0
-    assert (tmp_path / "runs" / "demo-2" / "study.txt").exists()
+    assert (tmp_path / "runs" / "demo-2" / "report.html").exists()
 
 
 def test_a_training_that_fails_is_told_in_one_line(

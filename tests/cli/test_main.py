@@ -51,7 +51,7 @@ def test_help_of_train_lists_the_fields_with_their_meaning(capsys: pytest.Captur
         (["train", "demo-robust", "--training.precision", "float16"], "expected one of float32, bfloat16"),
         (["train", "demo-robust", "--start_from", "nowhere"], "which holds no usable weights"),
         (["evaluate", "nowhere", "--attacks", "pgd:steps=0"], "attack.steps: got 0, expected at least 1"),
-        (["evaluate"], "what to evaluate?"),
+        (["evaluate"], "which model? Give a run folder"),
         (["evaluate", "nowhere"], "nowhere: not a run folder"),
         (["evaluate", "x", "--atacks", "quick"], "did you mean '--attacks'?"),
         (["evaluate", "--model", "torch.nn:Flatten"], "--model needs --data too"),

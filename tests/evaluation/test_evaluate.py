@@ -12,11 +12,14 @@ from soar.attacks import FGSM, PGD, run
 from soar.attacks.suites import resolve
 from soar.data import Split
 from soar.errors import UserError
-from soar.evaluation import evaluate
+from soar.evaluation import Assessment, evaluate
 from soar.evaluation.averaged import Averaged
+from soar.evaluation.diagnosis import Diagnosis
 from soar.evaluation.journal import Journal, fingerprint
 from soar.threat import L2, Linf
+from soar.training.distributed import World
 from tests.attacks.problems import Linear, TinyNet, images, said
+from tests.evaluation.test_assessment import diagnosis
 
 ATTACKS = [FGSM(), PGD(steps=4), PGD(steps=4, loss="margin", restarts=2)]
 
@@ -26,6 +29,11 @@ def problem(count: int = 40) -> tuple[TinyNet, Tensor, Tensor]:
     labels = said(model, x)
     labels[::9] = (labels[::9] + 1) % 5
     return model, x, labels
+
+
+def same(one: Tensor | None, other: Tensor | None) -> bool:
+    """Whether both are known and equal."""
+    return one is not None and other is not None and torch.equal(one, other)
 
 
 def test_linear_models_get_their_exact_accuracy() -> None:
@@ -41,7 +49,7 @@ def test_an_assessment_holds_what_the_engine_found() -> None:
     model, x, labels = problem()
     found = evaluate(model, (x, labels), Linf(0.05), ATTACKS, seed=3, name="tiny", data_name="made up")
     assert found.model == "tiny" and found.data == "made up" and found.seed == 3
-    assert torch.equal(found.correct, said(model, x) == labels)
+    assert torch.equal(found.correct, said(model, x) == labels) and same(found.predicted, said(model, x))
     with torch.no_grad():
         logits = model(x)
     for attack, result in zip(ATTACKS, found.attacks, strict=True):
@@ -49,6 +57,7 @@ def test_an_assessment_holds_what_the_engine_found() -> None:
         alone = run(model, attack, Linf(0.05), x, labels, seed=3, clean_logits=logits)
         assert torch.equal(result.robust, alone.robust)
         assert torch.equal(result.forward, alone.forward) and torch.equal(result.backward, alone.backward)
+        assert same(result.said, alone.said) and same(found.said(result.label), alone.said)
     assert found.attacks[2].name == "PGD"
     assert found.attacks[2].parameters["loss"] == "margin" and found.attacks[2].parameters["restarts"] == 2
     assert found.environment["torch"] == torch.__version__
@@ -64,6 +73,7 @@ def test_splits_bring_their_own_identities() -> None:
     assert torch.equal(found.index, indices)
     part = evaluate(model, split.subset(torch.arange(20, 30)), L2(0.1), [PGD(steps=2)])
     assert torch.equal(part.attacks[0].robust, found.attacks[0].robust[20:30])
+    assert found.attacks[0].said is not None and same(part.attacks[0].said, found.attacks[0].said[20:30])
 
 
 class Fragile(nn.Module):
@@ -92,7 +102,7 @@ def test_an_interrupted_evaluation_goes_on_where_it_was(tmp_path: Path) -> None:
     counting = Fragile(model, 10**9)
     resumed = evaluate(counting, *task, batch_size=8, journal=journal, fast=False)
     for one, other in zip(resumed.attacks, whole.attacks, strict=True):
-        assert torch.equal(one.robust, other.robust)
+        assert torch.equal(one.robust, other.robust) and same(one.said, other.said)
         assert torch.equal(one.forward, other.forward) or one.parameters["restarts"] > 1
     fresh = Fragile(model, 10**9)
     evaluate(fresh, *task, batch_size=8, fast=False)
@@ -113,10 +123,19 @@ def test_journals_of_other_weights_attacks_or_seeds_are_not_used(tmp_path: Path)
 
 def test_journal_lines_cut_by_a_crash_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
-    (tmp_path / "j.rank0.jsonl").write_text('["f", "A", 3, 1, 5, 4]\n["f", "A", 4, 0,')
-    (tmp_path / "j.rank1.jsonl").write_text('["f", "A", 9, 0, 2, 1]\n["g", "A", 5, 0, 2, 1]\n')
+    (tmp_path / "j.rank0.jsonl").write_text('["f", "A", 3, 1, 5, 4, 7]\n["f", "A", 4, 0,')
+    (tmp_path / "j.rank1.jsonl").write_text('["f", "A", 9, 0, 2, 1, 6]\n["g", "A", 5, 0, 2, 1, 6]\n')
     with Journal(path, "f") as journal:
-        assert journal.known == {"A": {3: (1, 5, 4), 9: (0, 2, 1)}}
+        assert journal.known == {"A": {3: (1, 5, 4, 7), 9: (0, 2, 1, 6)}}
+
+
+@pytest.mark.parametrize(
+    "line", ['["f", "A", 3, 1, 5, 4]', "3", "null", "[]", '["f", "A", 1, 2, 3, 4, 5, 6]', "\x00"]
+)
+def test_journal_lines_of_another_form_are_passed_over(tmp_path: Path, line: str) -> None:
+    (tmp_path / "j.rank0.jsonl").write_text(line + "\n")
+    with Journal(tmp_path / "j.jsonl", "f") as journal:
+        assert journal.known == {}
 
 
 def test_fingerprints_see_weights_and_description() -> None:
@@ -186,16 +205,29 @@ def test_later_attacks_of_the_standard_suite_see_only_survivors() -> None:
     model, x, labels = problem()
     text, threat = "standard:steps=5,targets=2,queries=30", Linf("0.04")
     found = evaluate(model, (x, labels), threat, text, seed=2)
-    left = found.correct
+    left, ends = found.correct, said(model, x)
     with torch.no_grad():
         logits = model(x)
     for one, result in zip(resolve(text), found.attacks, strict=True):
         assert result.survivors_only
         assert not result.forward[~left].any() and result.forward[left].all()
         alone = run(model, one.attack, threat, x, labels, seed=2, clean_logits=logits)
+        ends = torch.where(left, alone.said, ends)
         left = left & alone.robust
-        assert torch.equal(result.robust, left)
+        assert torch.equal(result.robust, left) and same(result.said, ends)
     assert found.worst_case == left.double().mean()
+    assert same(found.said("worst case"), ends) and len(ends[~left].unique()) > 1
+
+
+def test_what_an_earlier_attack_broke_stays_where_it_took_it() -> None:
+    model, x, labels = problem()
+    suite = "standard:steps=3,targets=2,queries=10"
+    found = evaluate(model, (x, labels), Linf("0.05"), [ATTACKS[2], ATTACKS[0], suite])
+    strong, weak, first, *_ = found.attacks
+    assert bool((weak.robust & ~strong.robust).any()), "the weaker attack leaves some that the other broke"
+    assert first.survivors_only and first.said is not None and strong.said is not None
+    assert torch.equal(first.said == labels, first.robust)
+    assert torch.equal(first.said[~strong.robust], strong.said[~strong.robust])
 
 
 def test_long_data_are_attacked_in_parts_with_the_same_outcome() -> None:
@@ -203,7 +235,7 @@ def test_long_data_are_attacked_in_parts_with_the_same_outcome() -> None:
     whole = evaluate(model, (x, labels), Linf("0.05"), ATTACKS, batch_size=40)
     parts = evaluate(model, (x, labels), Linf("0.05"), ATTACKS, batch_size=1)
     for one, other in zip(whole.attacks, parts.attacks, strict=True):
-        assert torch.equal(one.robust, other.robust)
+        assert torch.equal(one.robust, other.robust) and same(one.said, other.said)
 
 
 def test_an_interrupted_suite_goes_on_with_its_survivors(tmp_path: Path) -> None:
@@ -218,6 +250,7 @@ def test_an_interrupted_suite_goes_on_with_its_survivors(tmp_path: Path) -> None
     again = evaluate(model, (x, labels), threat, text, journal=journal)
     for one, other in zip(whole.attacks, again.attacks, strict=True):
         assert torch.equal(one.robust, other.robust) and torch.equal(one.forward, other.forward)
+        assert same(one.said, other.said)
 
 
 def test_a_randomised_model_is_attacked_by_the_mean_of_its_answers() -> None:
@@ -249,3 +282,70 @@ def test_folding_changes_no_outcome_and_can_be_switched_off() -> None:
     for fast in (True, False):
         found = evaluate(model, (x, labels), Linf("0.05"), "quick", fast=fast)
         assert torch.equal(found.survivors("worst case"), kept.survivors("worst case"))
+
+
+def test_everything_that_is_found_can_be_saved_and_read(tmp_path: Path) -> None:
+    model, x, labels = problem()
+    for attacks in ("standard:steps=3,targets=2,queries=10", ATTACKS):
+        found = evaluate(model, (x, labels), L2(0.2), attacks, class_names=tuple("abcde"))
+        found.save(tmp_path / "a.json")
+        back = Assessment.load(tmp_path / "a.json")
+        assert back.as_dict() == found.as_dict() and back.classes == tuple("abcde")
+
+
+def test_class_names_must_reach_as_far_as_the_labels() -> None:
+    model, x, labels = problem()
+    with pytest.raises(UserError, match="class_names: got 3 names, but labels go up to 4"):
+        evaluate(model, (x, labels), Linf(0.1), class_names=("a", "b", "c"))
+
+
+@pytest.mark.parametrize("count, size", [(40, 7), (5, 7)], ids=["even", "some without examples"])
+def test_processes_share_the_examples_and_all_know_the_whole(
+    monkeypatch: pytest.MonkeyPatch, count: int, size: int
+) -> None:
+    model, x, labels = problem(count)
+    whole = evaluate(model, (x, labels), Linf(0.05), ATTACKS, check=False)
+    parts: list[Assessment] = []
+
+    def gather(world: World, part: Assessment) -> list[Assessment]:
+        """Let one process after the other run; the last one hears what all found."""
+        parts.append(part)
+        return list(parts)
+
+    looks: list[int] = []
+
+    def look(*given: Any, batch_size: int) -> Diagnosis:
+        looks.append(len(given[3]))
+        return diagnosis()
+
+    monkeypatch.setattr("soar.evaluation.first_look.first_look", look)
+    monkeypatch.setattr(World, "gather", gather)
+    monkeypatch.setenv("WORLD_SIZE", str(size))
+    for rank in range(size):
+        monkeypatch.setenv("RANK", str(rank))
+        found = evaluate(model, (x, labels), Linf(0.05), ATTACKS)
+    assert sum(map(len, parts)) == count and max(map(len, parts)) < count
+    assert looks[-1] == count and found.verdict == "masked"
+    assert torch.equal(found.index, whole.index) and same(found.predicted, whole.predicted)
+    for one, other in zip(found.attacks, whole.attacks, strict=True):
+        assert torch.equal(one.robust, other.robust) and same(one.said, other.said)
+
+
+def test_a_first_look_gets_the_model_some_images_and_the_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, x, labels = problem(150)
+    asked: list[tuple[Any, ...]] = []
+
+    def look(*given: Any, batch_size: int) -> Diagnosis:
+        asked.append((*given, batch_size))
+        return diagnosis("suspicious")
+
+    monkeypatch.setattr("soar.evaluation.first_look.first_look", look)
+    found = evaluate(model, (x, labels), Linf(0.05), "fgsm", batch_size=16)
+    assert found.verdict == "suspicious"
+    ((seen, images, truth, result, batch_size),) = asked
+    assert seen is model and torch.equal(images, x[:128]) and torch.equal(truth, labels[:128])
+    assert len(result) == 150 and result.verdict is None and batch_size == 16
+    assert evaluate(model, (x, labels), Linf(0.05), "fgsm", check=False).diagnosis is None
+    assert len(asked) == 1

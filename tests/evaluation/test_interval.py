@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+import torch
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from soar.evaluation import wilson
+from soar.evaluation.interval import paired
 
 
 @given(st.integers(1, 3000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -17,3 +19,34 @@ def test_interval_equals_an_independent_implementation(counts: tuple[int, int]) 
 
 def test_no_examples_say_nothing() -> None:
     assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_paired_counts_only_examples_on_which_both_differ() -> None:
+    first = torch.tensor([True] * 30 + [False] * 70)
+    second = first.clone()
+    second[:12] = False
+    second[90:94] = True
+    difference, low, high = paired(first, second)
+    assert difference == pytest.approx(0.08)
+    half = 1.959963984540054 * (12 + 4 + 1 - 64 / 100) ** 0.5 / 100
+    assert (low, high) == pytest.approx((0.08 - half, 0.08 + half))
+    assert paired(second, first) == pytest.approx((-difference, -high, -low))
+
+
+def test_paired_has_a_width_where_both_agree_and_covers_everything_without_examples() -> None:
+    flags = torch.tensor([True, False])
+    difference, low, high = paired(flags, flags)
+    assert difference == 0 and low < 0 < high
+    empty = torch.zeros(0, dtype=torch.bool)
+    assert paired(empty, empty) == (0.0, -1.0, 1.0)
+
+
+@given(seed=st.integers(0, 2**31), size=st.integers(200, 400))
+@settings(max_examples=20, deadline=None)
+def test_paired_intervals_hold_the_truth_about_as_often_as_they_promise(seed: int, size: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    both = torch.rand(300, size, generator=generator)
+    # Right for both below 0.5, for the first only up to 0.7, for the second only up to 0.8: the truth is 0.1.
+    first, second = both < 0.7, (both < 0.5) | ((both >= 0.7) & (both < 0.8))
+    held = [low <= 0.1 <= high for _, low, high in map(paired, first, second)]
+    assert 0.88 <= sum(held) / 300 <= 0.995

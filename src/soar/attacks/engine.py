@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from soar.attacks.attack import Attack, Examples, State, join, select, size
+from soar.attacks.attack import Answer, Attack, Examples, State, join, select, size
 from soar.attacks.forecast import Forecast
 from soar.attacks.oracle import as_input, ask, check_images, is_fooled, predict
 from soar.attacks.queue import Job, Queue, columns
@@ -39,6 +39,9 @@ class Outcomes:
     """predictions asked for"""
     backward: Tensor
     """gradients asked for"""
+    said: Tensor
+    """the class said at the point that fools the model; the label where there is none; what is said about the
+    clean image where that is wrong already"""
 
 
 @dataclass(frozen=True)
@@ -141,15 +144,17 @@ class _Session(Generic[S]):
             logits=None if logits is None else logits.to(self.device),
             seed=seed,
         )
-        correct = torch.ones_like(labels, dtype=torch.bool)
+        said = labels.clone()
         if logits is not None and count:
-            correct = logits.to(self.device).argmax(dim=1) == labels
+            said = logits.to(self.device).argmax(dim=1)
+        correct = said == labels
         self.outcomes = Outcomes(
             correct=correct,
             robust=correct.clone(),
             adversarial=self.all.x.clone(),
             forward=passes,
             backward=torch.zeros_like(passes),
+            said=said,
         )
         self.highest_loss = torch.full((count,), -torch.inf, device=self.device, dtype=self.dtype)
         self.winner: dict[int, int] = {}
@@ -220,7 +225,7 @@ class _Session(Generic[S]):
         fooled = is_fooled(batch.examples, points, answer.logits, self.threat)
         if self.told_by_first_query:
             self.outcomes.correct[rows[is_first & fooled]] = False
-        self._record(batch.examples, points, answer.loss, fooled)
+        self._record(batch.examples, points, answer, fooled)
         batch = self.attack.update(batch, answer, self.threat)
         leaving = fooled | self.attack.exhausted(batch)
         if not bool(leaving.any()):
@@ -236,9 +241,9 @@ class _Session(Generic[S]):
                 settled.append(row)
         return (None if bool(leaving.all()) else select(batch, ~leaving)), settled
 
-    def _record(self, examples: Examples, points: Tensor, loss: Tensor, fooled: Tensor) -> None:
+    def _record(self, examples: Examples, points: Tensor, answer: Answer, fooled: Tensor) -> None:
         """Keep the point of the lowest entry that succeeds, and until then the one of highest loss."""
-        rows, found = examples.row, self.outcomes
+        rows, found, loss = examples.row, self.outcomes, answer.loss
         if not self.attack.stays_inside:
             # A minimum-norm attack looks outside of the ball; what it sees there is nobody's result.
             loss = loss.where(self.threat.contains(points, examples.x), -torch.inf)
@@ -256,7 +261,8 @@ class _Session(Generic[S]):
             if entry < self.winner.get(row, entry + 1):
                 self.winner[row] = entry
                 best[row] = position
-        found.adversarial[list(best)] = points[list(best.values())]
+        won, places = list(best), list(best.values())
+        found.adversarial[won], found.said[won] = points[places], answer.logits[places].argmax(dim=1)
 
     def _drop_cancelled(self, state: S | None) -> S | None:
         """Let go of entries whose example has been fooled by an earlier one."""

@@ -59,11 +59,16 @@ def ask(
         points.requires_grad_(gradient)
         logits = model(points)
         loss = attack.score(logits, state)
-        slope = torch.autograd.grad(loss.sum(), points)[0] if gradient else None
+        slope = _slope(loss, points) if gradient else None
     if slope is not None:
         # A slope that is not a number would stop the search for good; zero only costs it this step.
         slope = slope.nan_to_num(nan=0.0)
     return points.detach(), Answer(logits.detach(), loss.detach(), slope)
+
+
+def _slope(loss: Tensor, points: Tensor) -> Tensor:
+    """Differentiate by the points; a model that cuts the graph, say by a detour through numpy, has none."""
+    return torch.autograd.grad(loss.sum(), points)[0] if loss.requires_grad else torch.zeros_like(points)
 
 
 def is_fooled(examples: Examples, points: Tensor, logits: Tensor, threat: Threat) -> Tensor:

@@ -1,16 +1,23 @@
-"""`soar demo`: train an undefended and two robust classifiers on bundled data, attack all, compare."""
+"""`soar demo`: train an undefended and two robust classifiers, attack and diagnose all, write a page."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from soar.cli.common import add_machine_flags, mode, set_up_machine
 from soar.errors import UserError
 
-DESCRIPTION = "Train Standard, PGD-1 and SOAR on bundled data, attack all three, compare (minutes)."
-DONE = "study.txt"
+if TYPE_CHECKING:
+    from soar.runs import Run
+    from soar.studies.conduct import Conditions
+
+DESCRIPTION = "Train Standard, PGD-1 and SOAR on bundled data, attack, diagnose and report (minutes)."
+DONE = "report.html"
+# Enough to see whether gradients are hidden; a diagnosis that one relies on takes more.
+DIAGNOSED = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,9 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo; a second call goes on with an unfinished one."""
-    from soar import studies
+    from soar import runs, studies
     from soar.cli.study import show
     from soar.studies.conduct import Conditions
+    from soar.studies.study import folder_name
 
     for flag in ("examples", "epochs"):
         value = getattr(arguments, flag)
@@ -53,14 +61,54 @@ def run(arguments: argparse.Namespace) -> int:
     )
     try:
         found = studies.conduct("demo", study, conditions)
+        show(found, study, folder, picture=folder / "comparison.svg")
+        for row in found.rows:
+            if not row.accuracy:
+                raise UserError(f"the training of {row.arm} in {folder} {row.status}: {row.reason}")
+        opened = [runs.find(folder / folder_name(arm.name)) for arm in study.arms]
+        _report(opened, conditions, examples=min(DIAGNOSED, study.examples))
     except KeyboardInterrupt:
         raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
-    show(found, study, folder, picture=folder / "comparison.svg")
-    for row in found.rows:
-        if not row.accuracy:
-            raise UserError(f"the training of {row.arm} in {folder} {row.status}: {row.reason}")
-    say(f"saved in {folder}; attack it harder with: soar evaluate {folder / 'soar'} --attacks standard")
+    say(f"look at {folder / DONE}; attack harder with: soar evaluate {folder / 'soar'} --attacks standard")
     return 0
+
+
+def _report(opened: list[Run], conditions: Conditions, *, examples: int) -> None:
+    """Diagnose every network and write the page."""
+    from soar.evaluation import diagnose
+    from soar.evaluation.journal import remove_journals
+    from soar.report import gather, write
+
+    contents = []
+    for run in opened:
+        output = run.path / "diagnosis.json"
+        journal = output.with_suffix(".partial.jsonl")
+        if not output.exists():
+            conditions.say(f"\nis {run.path.name} robust, or does it hide its gradients?")
+            data = run.data(conditions.root)
+            found = diagnose(
+                run.trained_model(data).to(conditions.device),
+                data.test.first(examples),
+                run.threat(),
+                name=str(run.path),
+                data_name=f"{data.name} (test)",
+                progress=conditions.progress,
+                journal=journal,
+            )
+            found.save(output)
+            remove_journals(journal)
+            conditions.say(f"{found.verdict}: {found.evidence[0].sentence}")
+        contents.append(
+            gather.gather(
+                run,
+                examples=examples,
+                device=conditions.device,
+                root=conditions.root,
+                progress=conditions.progress,
+                say=conditions.say,
+            )
+        )
+    write.report(contents, conditions.folder / DONE)
 
 
 def _unfinished() -> Path | None:

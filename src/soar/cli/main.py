@@ -9,13 +9,15 @@ import warnings
 from collections.abc import Sequence
 
 from soar import __version__
-from soar.cli import bench, data, demo, evaluate, listing, study, train
+from soar.cli import bench, data, demo, diagnose, evaluate, listing, report, study, train
 from soar.errors import UserError, unknown
 
 COMMANDS = {
     "demo": demo,
     "train": train,
     "evaluate": evaluate,
+    "diagnose": diagnose,
+    "report": report,
     "study": study,
     "data": data,
     "list": listing,

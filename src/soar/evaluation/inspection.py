@@ -12,9 +12,15 @@ from soar.attacks.oracle import as_input
 from soar.errors import UserError
 from soar.model_state import placement, probing
 
+# What each warning is known by, also in a stored assessment.
+RANDOM = "the model is randomised"
+BATCH = "answers depend on the batch"
+MODES = "in training mode after model.eval()"
+PROBABILITIES = "the model returns probabilities"
+
 # Rounding, in units of the last place of the largest logit. A batch of another size takes other kernels,
 # which round more differently than the same ones do when run again.
-_SAME_BATCH = 1e2
+SAME_BATCH = 1e2
 _OTHER_BATCH = 1e4
 # In low precision the above would let everything pass.
 _MOST = 0.05
@@ -55,9 +61,8 @@ def inspect(
         return ()
     answers = _checked(logits, len(images))
     _check_labels(labels, answers.shape[1])
-    device, dtype = placement(model)
-    batch = as_input(images[:batch_size], device, dtype)
-    with _unchanged(model, device):
+    batch = as_input(images[:batch_size], *placement(model))
+    with untouched(model):
         found = [_probabilities(answers), _randomness(model, batch, answers)]
         if found[-1] is None and len(images) > 1:
             found.append(_batch_dependence(model, batch, answers))
@@ -103,8 +108,9 @@ def _check_labels(labels: Tensor, classes: int) -> None:
 
 
 @contextmanager
-def _unchanged(model: nn.Module, device: torch.device) -> Iterator[None]:
-    """Probe a model without a trace on its buffers either, or on the global generator."""
+def untouched(model: nn.Module) -> Iterator[None]:
+    """Probe a model without gradients, and without a trace on its buffers or on the global generator."""
+    device, _ = placement(model)
     devices = [device] if device.type == "cuda" else []
     with probing(model), torch.no_grad(), torch.random.fork_rng(devices=devices):
         # A batch norm that does not follow eval mode changes its statistics.
@@ -129,19 +135,19 @@ def _probabilities(logits: Tensor) -> str | None:
     if not is_one or float(logits.min()) < 0:
         return None
     return (
-        "model: got outputs in [0, 1] that sum to 1, expected logits; the model returns probabilities, which"
+        f"model: got outputs in [0, 1] that sum to 1, expected logits; {PROBABILITIES}, which"
         " weakens attacks on the cross-entropy and on margins: remove the softmax"
     )
 
 
 def _randomness(model: nn.Module, batch: Tensor, logits: Tensor) -> str | None:
     asked = logits[: len(batch)]
-    difference = _difference(asked, model(batch), _SAME_BATCH)
-    if difference is None:
+    told = difference(asked, model(batch), SAME_BATCH)
+    if told is None:
         return None
     return (
-        f"model: got answers that differ by {difference} when asked twice, expected the same;"
-        ' the model is randomised: use attacks="rand"'
+        f"model: got answers that differ by {told} when asked twice, expected the same;"
+        f' {RANDOM}: use attacks="rand"'
     )
 
 
@@ -158,31 +164,46 @@ def _batch_dependence(model: nn.Module, batch: Tensor, logits: Tensor) -> str | 
             f"model: got outputs of shape {tuple(alone.shape)} for a single image,"
             f" expected {tuple(logits[:1].shape)}"
         )
-    difference = _difference(logits[:1], alone, _OTHER_BATCH)
-    if difference is None:
+    told = difference(logits[:1], alone, _OTHER_BATCH)
+    if told is None:
         return None
     return (
-        f"model: got answers that differ by {difference} between an image alone and in a batch, expected the"
-        " same; answers depend on the batch, as with BatchNorm on batch statistics"
+        f"model: got answers that differ by {told} between an image alone and in a batch, expected the"
+        f" same; {BATCH}, as with BatchNorm on batch statistics"
     )
 
 
 def _training_modes(model: nn.Module) -> str | None:
-    kinds = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
-    names = [name for name, one in model.named_modules() if isinstance(one, kinds) and one.training]
+    names = in_training(model)
     if not names:
         return None
     kind = type(model.get_submodule(names[0])).__name__
     return (
-        f"model: got {len(names)} BatchNorm or Dropout modules in training mode after model.eval(), such as"
+        f"model: got {len(names)} BatchNorm or Dropout modules {MODES}, such as"
         f" '{names[0]}' ({kind}), expected none; an overridden train() or forward() puts them there"
     )
 
 
-def _difference(logits: Tensor, others: Tensor, rounding: float) -> str | None:
-    """Say by how much answers differ, if that is more than rounding."""
+def in_training(model: nn.Module) -> list[str]:
+    """Name the modules in training mode whose answers depend on it.
+
+    >>> in_training(nn.Sequential(nn.Linear(2, 2), nn.Dropout()))
+    ['1']
+    """
+    kinds = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
+    return [name for name, one in model.named_modules() if isinstance(one, kinds) and one.training]
+
+
+def difference(logits: Tensor, others: Tensor, rounding: float) -> str | None:
+    """Say by how much answers differ, if that is more than rounding.
+
+    Args:
+        logits: the model's answers
+        others: its answers at another time
+        rounding: what is forgiven, in units of the last place of the largest logit
+    """
     largest = float(logits.abs().max())
-    difference = float((logits - others).abs().max())
-    if difference <= largest * min(_MOST, rounding * torch.finfo(logits.dtype).eps):
+    most = float((logits - others).abs().max())
+    if most <= largest * min(_MOST, rounding * torch.finfo(logits.dtype).eps):
         return None
-    return f"up to {difference:.3g} (largest logit {largest:.3g})"
+    return f"up to {most:.3g} (largest logit {largest:.3g})"

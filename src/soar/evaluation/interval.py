@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from torch import Tensor
+
 _Z = 1.959963984540054  # 97.5 % of the standard normal distribution lie below it
 
 
@@ -27,3 +29,30 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     centre = (p + z2 / (2 * trials)) / (1 + z2 / trials)
     half = _Z * math.sqrt(p * (1 - p) / trials + z2 / (4 * trials**2)) / (1 + z2 / trials)
     return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def paired(first: Tensor, second: Tensor) -> tuple[float, float, float]:
+    r"""Give how much more often the first is right on the same examples, with the 95 % interval.
+
+    d = (b - c)/n \pm z \sqrt{b + c + 1 - (b - c)^2/n} / n, where b examples are right only for the first and
+    c only for the second. Examples on which both agree say nothing, so the interval is narrower than that of
+    two unrelated samples. The 1 under the root, half an example more on either side, gives it a width where
+    both agree everywhere.
+
+    Args:
+        first: one flag an example
+        second: flags of the same examples
+
+    >>> import torch
+    >>> flags = torch.tensor([True] * 40 + [False] * 60)
+    >>> other = torch.tensor([True] * 30 + [False] * 70)
+    >>> [round(number, 3) for number in paired(flags, other)]
+    [0.1, 0.038, 0.162]
+    """
+    n = len(first)
+    if n == 0:
+        return 0.0, -1.0, 1.0
+    b, c = int((first & ~second).sum()), int((second & ~first).sum())
+    difference = (b - c) / n
+    half = _Z * math.sqrt(b + c + 1 - (b - c) ** 2 / n) / n
+    return difference, max(-1.0, difference - half), min(1.0, difference + half)

@@ -6,14 +6,21 @@ import hashlib
 import json
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
 from soar.attacks import Outcomes
 
-Row = tuple[int, int, int]
+
+class Row(NamedTuple):
+    """What a line holds of one example: the numbers of `Outcomes`."""
+
+    robust: int
+    forward: int
+    backward: int
+    said: int
 
 
 def fingerprint(model: nn.Module, description: str) -> str:
@@ -34,7 +41,7 @@ class Journal:
     """A file that gets a line for every example an attack has settled.
 
     The lines of any number of processes are found again by the fingerprint, in any later number of
-    processes. A line that was cut by a crash is passed over.
+    processes. A line that was cut by a crash, or that an older version wrote, is passed over.
 
     Args:
         path: where to write; files beside it that belong to other processes share its stem
@@ -67,22 +74,27 @@ class Journal:
         if self._file is None:
             raise RuntimeError("the journal is not open")
         for row in rows:
-            robust, forward, backward = (
-                int(part[row]) for part in (outcomes.robust, outcomes.forward, outcomes.backward)
-            )
-            line = [self._fingerprint, attack, int(index[row]), robust, forward, backward]
+            numbers = (int(getattr(outcomes, field)[row]) for field in Row._fields)
+            line = [self._fingerprint, attack, int(index[row]), *numbers]
             self._file.write(json.dumps(line) + "\n")
         self._file.flush()
 
-    def discard(self) -> None:
-        """Remove the file once its contents are part of a saved assessment."""
-        self._path.unlink(missing_ok=True)
-
     def _read(self, file: Path) -> None:
-        for line in file.read_text().splitlines():
+        for line in file.read_text(errors="replace").splitlines():
             try:
-                owner, attack, index, robust, forward, backward = json.loads(line)
-            except ValueError:
+                owner, attack, index, *numbers = json.loads(line)
+                row = Row(*numbers)
+            except (ValueError, TypeError):
                 continue
             if owner == self._fingerprint:
-                self.known.setdefault(attack, {})[index] = (robust, forward, backward)
+                self.known.setdefault(attack, {})[index] = row
+
+
+def remove_journals(path: Path) -> None:
+    """Remove what all processes wrote, once it is part of a saved result.
+
+    Args:
+        path: the name that the journals were made with
+    """
+    for file in path.parent.glob(f"{path.stem}.rank*{path.suffix}"):
+        file.unlink()

@@ -12,15 +12,18 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from soar.evaluation.compare import Comparison
+
 
 def table(assessment: Assessment) -> Table:
     """Make a table of one assessment: clean, each attack, worst case, with intervals and passes."""
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
     made = Table(
         box=box.SIMPLE_HEAD,
-        title=_title(assessment),
+        title=escape(_title(assessment)),
         title_justify="left",
         caption=_caption(assessment),
         caption_justify="left",
@@ -34,13 +37,46 @@ def table(assessment: Assessment) -> Table:
         forward, backward = assessment.passes(name)
         time = sum(seconds.values()) if name == WORST else seconds.get(name)
         made.add_row(
-            f"{name} *" if name in cumulative else name,
+            escape(f"{name} *" if name in cumulative else name),
             percent(assessment.accuracy(name)),
             between(assessment.interval(name)),
             f"{forward:.1f}",
             f"{backward:.1f}",
             "" if time is None else f"{time:.1f}",
             style="bold" if name == WORST else "",
+        )
+    return made
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Make a table of two assessments side by side: clean, each attack in common, worst case."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        title=escape(
+            f"{comparison.first} (first) and {comparison.second} (second) on {comparison.examples} images of"
+            f" {comparison.data}, {comparison.threat}"
+        ),
+        title_justify="left",
+        caption=escape(_left_out(comparison)),
+        caption_justify="left",
+    )
+    made.add_column("attack")
+    for heading in ("first", "second", "difference", "95 % interval", "only first", "only second"):
+        made.add_column(heading, justify="right")
+    for row in comparison.rows:
+        made.add_row(
+            escape(row.name),
+            percent(row.first),
+            percent(row.second),
+            f"{100 * row.difference:+.1f}",
+            f"{100 * row.low:+.1f} to {100 * row.high:+.1f}",
+            str(row.only_first),
+            str(row.only_second),
+            style="bold" if row.name == WORST else "",
         )
     return made
 
@@ -85,6 +121,18 @@ def _caption(assessment: Assessment) -> str:
     if any(result.survivors_only for result in assessment.attacks):
         caption += "\n* on what earlier attacks have left; the accuracy is what is left then"
     return caption
+
+
+def _left_out(comparison: Comparison) -> str:
+    lines = [
+        "difference: first minus second, in points, on the same images",
+        "only first, only second: images that only one of them gets right",
+    ]
+    if comparison.left_out:
+        lines.append(f"{comparison.left_out} images that only one of them holds are left out")
+    if comparison.attacks_left_out:
+        lines.append(f"not run on both in the same way: {', '.join(comparison.attacks_left_out)}")
+    return "\n".join(lines)
 
 
 def _title(assessment: Assessment) -> str:

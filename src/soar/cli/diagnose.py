@@ -1,0 +1,99 @@
+"""`soar diagnose`: is a model robust, or does it only hide its gradients?"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from soar.cli.common import add_machine_flags, mode, set_up_machine
+from soar.cli.subject import add_subject_flags, result_path, subject
+from soar.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from soar.data import Dataset
+
+DESCRIPTION = "Look for gradient masking: seven checks, their numbers, and a verdict."
+EXAMPLES = 200
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what to diagnose and how."""
+    add_subject_flags(parser, examples=f"default: {EXAMPLES}")
+    parser.add_argument(
+        "--source",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="RUN",
+        help="another run on the same data, whose adversarial images are tried on this one (may be repeated)",
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="default: RUN/diagnosis.json, or the next free name"
+    )
+    add_machine_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Make all checks, print the verdict and save the evidence."""
+    from rich.console import Console
+
+    from soar.evaluation.diagnose import diagnose
+    from soar.evaluation.journal import remove_journals
+    from soar.evaluation.verdict_table import verdict_table
+    from soar.training.distributed import joined
+
+    device = set_up_machine(arguments)
+    given = subject(arguments)
+    output = result_path(arguments, given.folder, "diagnosis")
+    split = given.split(arguments.split, EXAMPLES if arguments.examples is None else arguments.examples)
+    sources = _sources(arguments, given.data)
+    journal = output.with_suffix(".partial.jsonl")
+    with joined(device) as world:
+        place = world.device(device)
+        try:
+            found = diagnose(
+                given.model.to(place),
+                split,
+                given.threat,
+                sources={name: model.to(place) for name, model in sources.items()},
+                seed=arguments.seed,
+                batch_size=arguments.batch_size,
+                name=given.name,
+                data_name=f"{given.data.name} ({arguments.split})",
+                progress=mode(arguments) if world.is_main else "quiet",
+                journal=journal,
+                say=print if world.is_main and not arguments.quiet else lambda _: None,
+            )
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
+        if world.is_main:
+            found.save(output)
+            remove_journals(journal)
+            Console().print(verdict_table(found))
+            print(f"saved {output}")
+    return 0
+
+
+def _sources(arguments: argparse.Namespace, data: Dataset) -> dict[str, nn.Module]:
+    """Open the runs whose adversarial images are tried.
+
+    Raises:
+        UserError: if one of them takes other images or knows other classes
+    """
+    from soar import runs
+
+    models = {}
+    for path in arguments.source:
+        opened = runs.find(path)
+        own = opened.data(arguments.root)
+        for name, got, expected in (
+            ("images of shape", own.shape, data.shape),
+            ("a number of classes of", len(own.classes), len(data.classes)),
+        ):
+            if got != expected:
+                raise UserError(f"--source: {path} has {name} {got}, expected {expected}")
+        models[str(path)] = opened.trained_model(own)
+    return models

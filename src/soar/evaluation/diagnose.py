@@ -1,0 +1,105 @@
+"""Is a model robust, or does it only hide its gradients? Seven checks and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from torch import nn
+
+from soar.environment import environment
+from soar.errors import UserError
+from soar.evaluation.diagnosis import Diagnosis, Evidence
+from soar.evaluation.evaluate import Examples
+from soar.evaluation.evidence import (
+    black_box,
+    budgets,
+    consistency,
+    gradients,
+    losses,
+    taylor,
+    temperature,
+)
+from soar.evaluation.probe import Probe
+from soar.progress import Mode
+from soar.threat import Threat
+
+CHECKS: dict[str, Callable[[Probe], Evidence]] = {
+    "consistency": consistency.examine,
+    "gradients": gradients.examine,
+    "losses": losses.examine,
+    "temperature": temperature.examine,
+    "taylor": taylor.examine,
+    "budgets": budgets.examine,
+    "black box": black_box.examine,
+}
+"""every check by its name, the cheap ones first"""
+
+
+def diagnose(
+    model: nn.Module,
+    data: Examples,
+    threat: Threat,
+    *,
+    sources: Mapping[str, nn.Module] | None = None,
+    seed: int = 0,
+    batch_size: int = 128,
+    name: str = "model",
+    data_name: str = "data",
+    progress: Mode = "quiet",
+    journal: Path | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Diagnosis:
+    """Tell whether a model is robust or hides its gradients, with all evidence, the strongest first.
+
+    Attacks of one kind are set against attacks of another: where those that need gradients fail and those
+    that do not need them succeed, the gradients were hidden. A few hundred examples are enough.
+
+    Args:
+        model: any module that maps images in [0, 1] to logits
+        data: a split, or images (uint8, or float in [0, 1]) and labels
+        threat: what the adversary may do
+        sources: other networks, by name, whose adversarial points are tried on this one
+        seed: seed of all random numbers
+        batch_size: how many examples are evaluated at once
+        name: what to call the model in the record
+        data_name: what to call the data in the record
+        progress: "auto", "live", "plain" or "quiet"
+        journal: a file for what is found on the way; a second call with the same arguments goes on from it
+        say: takes a line for the reader after every check
+
+    Raises:
+        UserError: if the data or the model's answers make no sense
+
+    >>> import torch
+    >>> from soar.threat import Linf
+    >>> x, y = torch.tensor([[[[0.9, 0.2]]], [[[0.45, 0.7]]]]), torch.tensor([0, 1])
+    >>> diagnose(nn.Flatten(), (x, y), Linf("0.1")).verdict
+    'sound'
+    """
+    probe = Probe(
+        model=model,
+        data=data,
+        threat=threat,
+        seed=seed,
+        batch_size=batch_size,
+        sources=sources or {},
+        progress=progress,
+        journal=journal,
+    )
+    if not len(probe.labels):
+        raise UserError("data: got no images, expected at least one")
+    evidence = []
+    for check, examine in CHECKS.items():
+        found = examine(probe)
+        say(f"{check}: {found.finding}")
+        evidence.append(found)
+    return Diagnosis(
+        model=name,
+        data=data_name,
+        threat=threat,
+        examples=len(probe.labels),
+        seed=seed,
+        evidence=tuple(evidence),
+        environment=environment(),
+    )

@@ -1,0 +1,123 @@
+"""What a diagnosis found: evidence of gradient masking, item by item, and the verdict it adds up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from soar import epsilon
+from soar.evaluation.files import read_json, write_json
+from soar.threat import Threat, threat
+
+Verdict = Literal["sound", "suspicious", "masked"]
+SEVERITY: dict[Verdict, int] = {"sound": 0, "suspicious": 1, "masked": 2}
+KIND = "diagnosis"
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What one check measured and what follows from it.
+
+    Args:
+        check: the check's name, such as "losses"
+        title: what was compared, for a heading
+        finding: what this item alone says of the model
+        sentence: the same in plain words, with the numbers that matter
+        rule: the rule that was applied, with its thresholds
+        numbers: everything that was measured, by name; shares from 0 to 1
+        excess: how far the decisive number lies beyond its threshold, as a ratio; 1 is the threshold
+        advice: what to run next, where the finding calls for it
+    """
+
+    check: str
+    title: str
+    finding: Verdict
+    sentence: str
+    rule: str
+    numbers: dict[str, float | int | str | None] = field(default_factory=dict)
+    excess: float = 0.0
+    advice: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """Evidence on one model, the strongest first."""
+
+    model: str
+    data: str
+    threat: Threat
+    examples: int
+    seed: int = 0
+    evidence: tuple[Evidence, ...]
+    is_whole: bool = True
+    """whether all checks were made, or only those that cost next to nothing"""
+    environment: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "evidence", strongest_first(self.evidence))
+
+    @property
+    def verdict(self) -> Verdict:
+        """The gravest finding; a model without any evidence against it is sound."""
+        return max((one.finding for one in self.evidence), key=SEVERITY.__getitem__, default="sound")
+
+    @property
+    def against(self) -> tuple[Evidence, ...]:
+        """The items that speak against the model, the strongest first."""
+        return tuple(one for one in self.evidence if one.finding != "sound")
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What to run next, the most urgent first."""
+        return tuple(dict.fromkeys(one.advice for one in self.evidence if one.advice))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give everything as plain values, as it is stored."""
+        return {
+            "format": FORMAT,
+            "kind": KIND,
+            "model": self.model,
+            "data": self.data,
+            "threat": {"norm": self.threat.norm_name, "eps": epsilon.show(self.threat.eps)},
+            "examples": self.examples,
+            "seed": self.seed,
+            "verdict": self.verdict,
+            "is_whole": self.is_whole,
+            "evidence": [asdict(one) for one in self.evidence],
+            "environment": self.environment,
+        }
+
+    @staticmethod
+    def from_dict(stored: dict[str, Any]) -> Diagnosis:
+        """Take what `as_dict` gave."""
+        return Diagnosis(
+            model=stored["model"],
+            data=stored["data"],
+            threat=threat(stored["threat"]["norm"], stored["threat"]["eps"]),
+            examples=stored["examples"],
+            seed=stored["seed"],
+            evidence=tuple(Evidence(**one) for one in stored["evidence"]),
+            is_whole=stored["is_whole"],
+            environment=stored["environment"],
+        )
+
+    def save(self, path: Path | str) -> None:
+        """Write everything to a JSON file, whole or not at all."""
+        write_json(self.as_dict(), Path(path))
+
+    @staticmethod
+    def load(path: Path | str) -> Diagnosis:
+        """Read a diagnosis that was saved.
+
+        Raises:
+            UserError: if the file is not one, or of another version
+        """
+        return read_json(Path(path), kind=KIND, formats=(FORMAT,), make=Diagnosis.from_dict)
+
+
+def strongest_first(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    """Order evidence by how grave it is, and among equals by how far it lies beyond the rule."""
+    return tuple(sorted(evidence, key=lambda one: (-SEVERITY[one.finding], -one.excess)))

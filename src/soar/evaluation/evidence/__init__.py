@@ -1,0 +1,1 @@
+"""Checks for gradient masking: each takes a probe and returns one item of evidence."""

@@ -1,0 +1,137 @@
+"""Is the model one function of the image? Randomness, state, batches, and what is left in training mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from soar.errors import UserError
+from soar.evaluation import inspection
+from soar.evaluation.diagnosis import Evidence
+from soar.evaluation.evidence.judgement import not_made
+from soar.evaluation.probe import Probe
+from soar.model_state import placement
+
+CHECK = "consistency"
+TITLE = "The same image, the same answer"
+RULE = (
+    "suspicious: answers differ beyond rounding when asked twice, after other calls or in another batch, a"
+    " pass changes the model's buffers, layers do not follow model.eval(), or probabilities stand for logits"
+)
+# There is no ratio to a threshold here. But where an image has no answer of its own, every other number is in
+# doubt, so it stands before what is suspicious by a little.
+EXCESS = 10.0
+
+STATE = "the model remembers earlier calls"
+
+
+class _Oddity(NamedTuple):
+    """What a warning means and what to do about it."""
+
+    sentence: str
+    advice: str
+
+
+_ODDITIES = {
+    inspection.RANDOM: _Oddity(
+        "The model is randomised, so an attack that asks only once climbs noise. What it leaves may be luck.",
+        "soar evaluate RUN --attacks rand",
+    ),
+    STATE: _Oddity(
+        "The model changes from call to call, so what is attacked is not what is judged.",
+        "make the model's answer depend on the image alone, then evaluate it again",
+    ),
+    inspection.BATCH: _Oddity(
+        "Answers depend on the other images of the batch, so no image has a robustness of its own.",
+        "give BatchNorm fixed statistics, then evaluate again",
+    ),
+    inspection.MODES: _Oddity(
+        "BatchNorm or Dropout stays in training mode, so it is not the model in use that is attacked.",
+        "let model.eval() reach every layer, then evaluate again",
+    ),
+    inspection.PROBABILITIES: _Oddity(
+        "The model returns probabilities in place of logits, which flattens the losses that attacks climb.",
+        "remove the softmax from the model, then evaluate it again",
+    ),
+}
+
+
+def judge(notes: Sequence[str], *, told: str = "", numbers: dict[str, int] | None = None) -> Evidence:
+    """Say what warnings about a model's answers mean for attacks; lines of other kinds are passed over.
+
+    Args:
+        notes: warnings of `inspect`, or about state
+        told: what else should be said
+        numbers: what else was counted
+
+    >>> judge(["model: got ... expected logits; the model returns probabilities, which ..."]).finding
+    'suspicious'
+    """
+    found = {key: note for key in _ODDITIES for note in notes if key in note}
+    sentences = [_ODDITIES[key].sentence for key in found] or ["An image always gets the same answer."]
+    return Evidence(
+        check=CHECK,
+        title=TITLE,
+        finding="suspicious" if found else "sound",
+        sentence=" ".join(filter(None, [*sentences, told])),
+        rule=RULE,
+        numbers={**found, **(numbers or {})},
+        excess=EXCESS if found else 0.0,
+        advice=next((_ODDITIES[key].advice for key in found), ""),
+    )
+
+
+def examine(probe: Probe) -> Evidence:
+    """Ask the same again in other ways: twice, alone, and with the same random numbers."""
+    if not len(probe.labels):
+        return not_made(CHECK, TITLE, RULE, "there are no images")
+    left_on = inspection.in_training(probe.model)
+    try:
+        notes = inspection.inspect(
+            probe.model, probe.images, probe.labels, probe.logits, batch_size=probe.batch_size
+        )
+    except UserError as error:
+        return not_made(CHECK, TITLE, RULE, str(error))
+    batch = probe.x[: probe.batch_size]
+    changed, drift = _changed_buffers(probe.model, batch), _drift(probe.model, batch)
+    if changed or drift:
+        what = (
+            f"answers that differ by {drift}" if drift else f"{len(changed)} changed buffers ({changed[0]})"
+        )
+        notes = (*notes, f"model: got {what} after a call in eval mode, expected none; {STATE}")
+    told = ""
+    if left_on and not any(inspection.MODES in note for note in notes):
+        told = (
+            f"The model came with {len(left_on)} BatchNorm or Dropout modules in training mode; all this was"
+            " measured in eval mode."
+        )
+    return judge(
+        notes, told=told, numbers={"in training mode": len(left_on), "changed buffers": len(changed)}
+    )
+
+
+def _changed_buffers(model: nn.Module, batch: Tensor) -> list[str]:
+    """Name the buffers that a pass in eval mode changes."""
+    with inspection.untouched(model):
+        before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        model(batch)
+        after = dict(model.named_buffers())
+        return [name for name, kept in before.items() if not torch.equal(kept, after[name])]
+
+
+def _drift(model: nn.Module, batch: Tensor) -> str | None:
+    """Say how answers change from call to call where torch's random numbers are the same.
+
+    That leaves a memory of earlier calls, or a generator of the model's own, which is one.
+    """
+    device, _ = placement(model)
+    devices = [device] if device.type == "cuda" else []
+    with inspection.untouched(model):
+        answers = []
+        for _ in range(2):
+            with torch.random.fork_rng(devices=devices):
+                answers.append(model(batch))
+    return inspection.difference(answers[0], answers[1], inspection.SAME_BATCH)

@@ -1,0 +1,83 @@
+"""The same attack with softened logits: was it a saturated softmax that stopped it?"""
+
+from __future__ import annotations
+
+from soar.evaluation.diagnosis import Evidence, Verdict
+from soar.evaluation.evidence.attacks import PGD_CE
+from soar.evaluation.evidence.judgement import HALVED, Thresholds, not_made, percent, share_of
+from soar.evaluation.probe import Probe
+from soar.losses import margin
+
+CHECK = "temperature"
+TITLE = "The same attack with softened logits"
+# With logits 3 apart, the second class has one twentieth of the first one's probability: enough to steer by.
+GAP = 3.0
+# The same as for the change of the loss: both ask how much the cross-entropy hides.
+LIMITS = Thresholds(suspicious=0.06, masked=0.12)
+RULE = (
+    f"{PGD_CE.label} breaks more once the logits are divided so that right answers lead by {GAP:g}"
+    f" in the median: {LIMITS.rule}{HALVED}"
+)
+
+MEANING: dict[Verdict, str] = {
+    "sound": "the loss hides no more than for honest networks",
+    "suspicious": "the loss hides part of the way",
+    "masked": "the loss, not the network, was stopping the attack",
+}
+
+
+def examine(probe: Probe) -> Evidence:
+    """Repeat an attack on the cross-entropy with the logits divided by a temperature.
+
+    Dividing all logits by one number changes no prediction, so the network is the same and so is the attack;
+    only the loss between them is no longer flat.
+
+    Args:
+        probe: the model under diagnosis
+    """
+    if not probe.correct.any():
+        return not_made(CHECK, TITLE, RULE, "no clean image is classified right")
+    gap, temperature = softening(probe)
+    before = probe.robust(PGD_CE)
+    after = before if temperature == 1 else probe.robust(PGD_CE, temperature=temperature)
+    found = LIMITS.compare(before, after)
+    judged = found.judged
+    if temperature == 1:
+        sentence = f"Right answers lead by {gap:.2g} in the median: no saturation had to be undone."
+    else:
+        sentence = (
+            f"{PGD_CE.label} leaves {percent(share_of(before))}, and {percent(share_of(after))} where the"
+            f" logits are divided by {temperature:,.1f}: {MEANING[judged.finding]}."
+        )
+    return Evidence(
+        check=CHECK,
+        title=TITLE,
+        finding=judged.finding,
+        sentence=sentence,
+        rule=RULE,
+        numbers={
+            "temperature": temperature,
+            "median gap": gap,
+            PGD_CE.label: share_of(before),
+            f"{PGD_CE.label} softened": share_of(after),
+            "difference": found.difference,
+            "low": found.low,
+            "high": found.high,
+        },
+        excess=judged.excess,
+        advice="" if judged.finding == "sound" else "soar evaluate RUN --attacks standard",
+    )
+
+
+def softening(probe: Probe) -> tuple[float, float]:
+    """Give the median lead of right answers over the next class, and the temperature that makes it `GAP`.
+
+    Args:
+        probe: the model under diagnosis; at least one image is classified right
+
+    Returns:
+        The lead in logits, and the temperature, which is at least 1.
+    """
+    leads = -margin(probe.logits, probe.labels)[probe.correct.to(probe.logits.device)]
+    gap = float(leads.double().median())
+    return gap, max(1.0, gap / GAP)

@@ -1,0 +1,139 @@
+"""Reading and writing the JSON files of evaluations: whole or not at all, a clear line where they are bad."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+from soar.errors import UserError
+from soar.evaluation.shapes import SHAPES
+
+T = TypeVar("T")
+
+
+def write_json(content: dict[str, Any], path: Path) -> None:
+    """Write a JSON file, whole or not at all: a line for each field, lists of plain values on one line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(as_text(content) + "\n", encoding="utf-8")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def as_text(value: Any, depth: int = 0) -> str:
+    """Write a value as JSON that a person can read and a diff can show.
+
+    Args:
+        value: plain values; a number that is not finite becomes null, for which JSON has no word
+        depth: how far the value is from the outside
+
+    >>> print(as_text({"index": [0, 1, 2], "of": [{"a": math.nan}], "none": {}}))
+    {
+     "index": [0, 1, 2],
+     "of": [
+      {
+       "a": null
+      }
+     ],
+     "none": {}
+    }
+    """
+    before = "\n" + " " * (depth + 1)
+    after = "\n" + " " * depth
+    if isinstance(value, dict) and value:
+        lines = (f"{json.dumps(str(name))}: {as_text(one, depth + 1)}" for name, one in value.items())
+        return "{" + before + f",{before}".join(lines) + after + "}"
+    if isinstance(value, list | tuple):
+        if any(isinstance(one, dict | list | tuple) for one in value):
+            return "[" + before + f",{before}".join(as_text(one, depth + 1) for one in value) + after + "]"
+        return "[" + ", ".join(as_text(one) for one in value) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "null"
+    return json.dumps(value)
+
+
+def read_json(
+    path: Path,
+    *,
+    kind: str,
+    formats: Collection[int],
+    make: Callable[[dict[str, Any]], T],
+    renew: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+) -> T:
+    """Read a JSON file that this software wrote.
+
+    Args:
+        path: the file
+        kind: what it should hold, such as "assessment"
+        formats: the versions that are understood
+        make: turns the plain values into what they stand for
+        renew: brings the plain values of an older version into the form of the last one
+
+    Raises:
+        UserError: if the file cannot be read, is damaged, holds something else or is of another version
+    """
+    stored = _stored(path, kind)
+    version = stored["format"]
+    if type(version) is not int or version not in formats:
+        known = " or ".join(map(str, sorted(formats)))
+        raise UserError(
+            f"{path}: got version {version!r} of the {kind} format, expected {known};"
+            " it was written by another version of soar"
+        )
+    try:
+        renewed = renew(stored) if renew is not None and version < max(formats) else stored
+        checked = msgspec.convert(renewed, SHAPES.get(kind, dict))
+        return make(msgspec.to_builtins(checked))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise UserError(f"{path}: damaged {kind} ({_one_line(error)})") from None
+
+
+def _stored(path: Path, kind: str) -> dict[str, Any]:
+    """Give the plain values of a file of this kind, in whatever version."""
+    wanted = f"expected {_article(kind)} written by soar"
+    try:
+        stored = json.loads(path.read_bytes().decode(), parse_constant=_refuse, parse_float=_finite)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: not a text file, {wanted}") from None
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}: damaged or not JSON from line {error.lineno} on, {wanted}") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: damaged {kind} ({_one_line(error)})") from None
+    if not isinstance(stored, dict) or "format" not in stored:
+        raise UserError(f"{path}: JSON of something else, {wanted}")
+    if stored.get("kind", kind) != kind:
+        got = next((one for one in SHAPES if one == stored["kind"]), None)
+        raise UserError(f"{path}: got {_article(got) if got else 'something else'}, {wanted}")
+    return stored
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a number that JSON knows")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is too large")
+    return number
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def _one_line(error: Exception) -> str:
+    """Say what is wrong in one line of moderate length, where msgspec quotes and Python does not."""
+    text = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    text = " ".join(text.split())
+    return text if len(text) <= 200 else f"{text[:200]} ..."

@@ -1,0 +1,195 @@
+"""What can be said about gradient masking from an assessment and a few slopes."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from soar.attacks import predict
+from soar.attacks.oracle import as_input
+from soar.evaluation.assessment import Assessment, AttackResult
+from soar.evaluation.diagnosis import Diagnosis, Evidence
+from soar.evaluation.evidence import black_box, consistency, gradients, losses
+from soar.evaluation.evidence.judgement import counted, not_made, percent, share_of
+from soar.evaluation.evidence.slopes import gradient_numbers
+from soar.evaluation.inspection import untouched
+from soar.model_state import placement
+
+# Shares of this many examples are known to within nine points, and their slopes cost less than PGD-3.
+MOST_EXAMPLES = 128
+# Shorter attacks leave what a longer one would break, so that a black box may beat them on any network.
+LEAST_STEPS = 20
+WITHOUT_GRADIENTS = ("Square", "SimBA", "Transfer")
+
+
+def first_look(
+    model: nn.Module, images: Tensor, labels: Tensor, found: Assessment, *, batch_size: int = 128
+) -> Diagnosis:
+    """Look for masking with what an evaluation has found already, and the slopes at a few images.
+
+    No attack is run; at most four passes forward and three backward over 128 images are made. The rules are
+    those of the full diagnosis. It never raises, since a look at a result must not cost the result.
+
+    Args:
+        model: the model that was evaluated; left as it was
+        images: some of its images, uint8 or float in [0, 1]
+        labels: their classes
+        found: what the evaluation found
+        batch_size: how many images are evaluated at once
+    """
+    evidence = [
+        consistency.judge(found.notes),
+        _slopes(model, images[:MOST_EXAMPLES], labels[:MOST_EXAMPLES], found, batch_size),
+        _by_loss(found),
+        _by_black_box(found),
+    ]
+    return Diagnosis(
+        model=found.model,
+        data=found.data,
+        threat=found.threat,
+        examples=len(found),
+        seed=found.seed,
+        evidence=tuple(one for one in evidence if one is not None),
+        is_whole=False,
+        environment=found.environment,
+    )
+
+
+def one_line(diagnosis: Diagnosis) -> str:
+    """Say in one line what speaks most against the model; nothing where it is sound.
+
+    >>> from soar.threat import Linf
+    >>> odd = consistency.judge(["model: got ... when asked twice; the model is randomised"])
+    >>> found = Diagnosis(model="", data="", threat=Linf("0.1"), examples=9, evidence=(odd,))
+    >>> one_line(found)[:70]
+    'suspicious: the model is randomised, so an attack that asks only once '
+    """
+    if not diagnosis.against:
+        return ""
+    said = diagnosis.against[0].sentence.split(". ")[0].rstrip(".")
+    # The name of an attack, PGD-20 for one, keeps its capitals.
+    said = said[:1].lower() + said[1:] if said[1:2].islower() or said[1:2] == " " else said
+    following = (
+        "run soar diagnose RUN" if not diagnosis.is_whole else "next: " + "; ".join(diagnosis.advice[:1])
+    )
+    return f"{diagnosis.verdict}: {said}; {following}"
+
+
+def _slopes(
+    model: nn.Module, images: Tensor, labels: Tensor, found: Assessment, batch_size: int
+) -> Evidence | None:
+    """Look at the slopes at those of the images that are classified right."""
+    try:
+        x = as_input(images, *placement(model))
+        with untouched(model):
+            said = predict(model, images, batch_size).argmax(dim=1)
+        right = (said == labels.to(x.device)).nonzero()[:, 0] if len(images) else said
+        if not len(right):
+            return not_made(
+                gradients.CHECK, gradients.TITLE, gradients.RULE, "no clean image is classified right"
+            )
+        numbers = gradient_numbers(
+            model,
+            x[right],
+            labels.to(x.device)[right],
+            found.threat,
+            index=right,
+            seed=found.seed,
+            batch_size=batch_size,
+        )
+    except Exception as error:  # whatever a model raises that was evaluated without gradients
+        reason = f"{type(error).__name__}: {error}".split("\n")[0]
+        return not_made(gradients.CHECK, gradients.TITLE, gradients.RULE, reason)
+    return gradients.judge(numbers)
+
+
+def _by_loss(found: Assessment) -> Evidence | None:
+    """Compare attacks that differ in their loss only, where there are such."""
+    pairs = [
+        (one, other)
+        for one, other in product(found.attacks, found.attacks)
+        if _loss(one) == "ce"
+        and _loss(other) in ("margin", "dlr")
+        and _but_for_loss(one) == _but_for_loss(other)
+    ]
+    if not pairs:
+        return None
+    ce, margin = max(pairs, key=lambda pair: share_of(pair[0].robust) - share_of(pair[1].robust))
+    compared = losses.LIMITS.compare(ce.robust, margin.robust)
+    judged = compared.judged
+    sentence = f"{margin.label} leaves {percent(share_of(margin.robust))} where {ce.label} leaves"
+    sentence += f" {percent(share_of(ce.robust))}"
+    sentence += (
+        "." if judged.finding == "sound" else ", so the cross-entropy hides a way that the network has."
+    )
+    return Evidence(
+        check=losses.CHECK,
+        title=losses.TITLE,
+        finding=judged.finding,
+        sentence=sentence,
+        rule=losses.RULE,
+        numbers={
+            ce.label: share_of(ce.robust),
+            margin.label: share_of(margin.robust),
+            "difference": compared.difference,
+            "low": compared.low,
+            "high": compared.high,
+        },
+        excess=judged.excess,
+        advice="" if judged.finding == "sound" else "soar diagnose RUN",
+    )
+
+
+def _by_black_box(found: Assessment) -> Evidence | None:
+    """Count what attacks without gradients break of what attacks with gradients left, where both were run."""
+    white = [one for one in found.attacks if one.name not in WITHOUT_GRADIENTS]
+    black = [one for one in found.attacks if one.name in WITHOUT_GRADIENTS]
+    long = [one for one in white if one.parameters.get("steps", 0) >= LEAST_STEPS]
+    if not black or not long:
+        return None
+    left = torch.stack([found.correct, *(one.robust for one in white)]).all(dim=0)
+    worst = max(black, key=lambda one: share_of(left & ~one.robust))
+    broken, low, high = counted(left & ~worst.robust)
+    # On any network attacks on the cross-entropy alone leave more to be found: what the other check allows.
+    has_margin = any(_loss(one) != "ce" for one in long)
+    limits, rule = (
+        (black_box.LIMITS, black_box.RULE)
+        if has_margin
+        else (
+            losses.LIMITS,
+            f"examples that cross-entropy attacks leave and others break: {losses.LIMITS.rule}",
+        )
+    )
+    judged = limits.judge(broken, low)
+    sentence = (
+        f"After all attacks with gradients, {worst.label} breaks another {percent(broken)} of all images"
+    )
+    sentence += "." if judged.finding == "sound" else " without any, so the gradients lead nowhere."
+    return Evidence(
+        check=black_box.CHECK,
+        title=black_box.TITLE,
+        finding=judged.finding,
+        sentence=sentence,
+        rule=rule,
+        numbers={"white-box": share_of(left), worst.label: broken, "low": low, "high": high},
+        excess=judged.excess,
+        advice="" if judged.finding == "sound" else "soar diagnose RUN",
+    )
+
+
+def _loss(result: AttackResult) -> Any:
+    return result.parameters.get("loss")
+
+
+def _but_for_loss(result: AttackResult) -> Any:
+    """Give what must agree for two attacks to differ in their loss only.
+
+    In AutoAttack, where each gets what the ones before have left, the second differs from the first in its
+    targets too; the thresholds come from what it reports.
+    """
+    left_out = {"loss", "targets"} if result.survivors_only else {"loss"}
+    others = {name: value for name, value in result.parameters.items() if name not in left_out}
+    return result.name, others, result.survivors_only, result.samples

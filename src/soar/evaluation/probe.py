@@ -1,0 +1,124 @@
+"""One model under diagnosis: its examples, and what attacks did to them, each attack run once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from soar.attacks import Attack, predict
+from soar.attacks.oracle import as_input
+from soar.evaluation.evaluate import Examples, evaluate, parts
+from soar.model_state import placement, probing
+from soar.progress import Mode
+from soar.threat import Threat
+
+
+class Tempered(nn.Module):
+    """A model whose logits are divided by a temperature.
+
+    Args:
+        model: any module that returns logits
+        temperature: what its logits are divided by
+    """
+
+    def __init__(self, model: nn.Module, temperature: float) -> None:
+        super().__init__()
+        self.model, self.temperature = model, temperature
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Give the divided logits."""
+        logits: Tensor = self.model(x) / self.temperature
+        return logits
+
+
+@dataclass(kw_only=True)
+class Probe:
+    """A model, its examples and its threat; checks share the attacks that were run.
+
+    Args:
+        model: the model as the user gave it
+        data: the examples, a split, or images and labels
+        threat: what the adversary may do
+        seed: seed of all random numbers
+        batch_size: how many examples are evaluated at once
+        sources: other networks, by name, whose adversarial points are tried on this one
+        progress: how to show progress
+        journal: a file for what is found on the way
+    """
+
+    model: nn.Module
+    data: Examples
+    threat: Threat
+    seed: int = 0
+    batch_size: int = 128
+    sources: Mapping[str, nn.Module] = field(default_factory=dict)
+    progress: Mode = "quiet"
+    journal: Path | None = None
+    _known: dict[Any, Tensor] = field(default_factory=dict, init=False)
+
+    @property
+    def images(self) -> Tensor:
+        """The images as they were given: uint8, or float in [0, 1]."""
+        return parts(self.data)[0]
+
+    @property
+    def index(self) -> Tensor:
+        """The identity of each example."""
+        return parts(self.data)[2]
+
+    @cached_property
+    def x(self) -> Tensor:
+        """The images as the model takes them: float in [0, 1]."""
+        return as_input(self.images, *placement(self.model))
+
+    @property
+    def labels(self) -> Tensor:
+        """The true classes, where the model is."""
+        return parts(self.data)[1].to(self.x.device)
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """What the model says about the clean images."""
+        with probing(self.model):
+            return predict(self.model, self.images, self.batch_size)
+
+    @cached_property
+    def correct(self) -> Tensor:
+        """Which clean images are classified right, on the CPU."""
+        return (self.logits.argmax(dim=1) == self.labels).cpu()
+
+    def robust(
+        self, attack: Attack[Any], *, threat: Threat | None = None, temperature: float = 1.0
+    ) -> Tensor:
+        """Tell which examples stay right under an attack; the same question is answered from memory.
+
+        Args:
+            attack: the recipe
+            threat: another threat than the probe's
+            temperature: what the logits are divided by while the attack looks at them
+
+        Returns:
+            One flag an example, on the CPU.
+        """
+        limits = threat or self.threat
+        key = (repr(attack), str(limits), temperature)
+        if key not in self._known:
+            found = evaluate(
+                self.model if temperature == 1 else Tempered(self.model, temperature),
+                self.data,
+                limits,
+                attack,
+                seed=self.seed,
+                batch_size=self.batch_size,
+                data_name=f"temperature {temperature}",
+                progress=self.progress,
+                journal=self.journal,
+                check=False,
+            )
+            self._known[key] = found.attacks[0].robust
+        return self._known[key]

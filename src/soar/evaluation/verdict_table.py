@@ -1,0 +1,38 @@
+"""A diagnosis for the terminal: the verdict, the evidence behind it, and what to run next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from soar.evaluation.diagnosis import Diagnosis, Verdict
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+STYLES: dict[Verdict, str] = {"sound": "bold green", "suspicious": "bold yellow", "masked": "bold red"}
+MEANING: dict[Verdict, str] = {
+    "sound": "nothing speaks against it; what attacks found is what there is to find",
+    "suspicious": "some attacks may have been misled; do not quote its robust accuracy before the next steps",
+    "masked": "attacks were misled by hidden gradients; its robust accuracy under them means nothing",
+}
+
+
+def verdict_table(found: Diagnosis) -> Group:
+    """Make what is printed: one block for each check, the gravest first."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    title = f"\n{found.model} on {found.examples} images of {found.data}, {found.threat}"
+    lines: list[Text | Padding] = [Text(title), Text()]
+    for one in found.evidence:
+        lines.append(Text.assemble((f"{one.finding:<11}", STYLES[one.finding]), (one.title, "bold")))
+        lines.append(Padding(Text(one.sentence), (0, 0, 0, 11)))
+        if one.finding != "sound":
+            lines.append(Padding(Text(f"rule: {one.rule}", style="dim"), (0, 0, 0, 11)))
+    verdict = found.verdict
+    lines += [Text(), Text.assemble("verdict: ", (verdict, STYLES[verdict]), f" - {MEANING[verdict]}")]
+    if not found.is_whole:
+        lines.append(Text("this is a first look; soar diagnose makes all checks"))
+    lines += [Text(f"next: {advice}") for advice in found.advice]
+    return Group(*lines)

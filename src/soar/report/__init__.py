@@ -1,0 +1,1 @@
+"""Reports: what was found about one or several runs, as a page, Markdown and LaTeX."""

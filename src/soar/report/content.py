@@ -1,0 +1,101 @@
+"""What a report shows, as plain values: gathered by `gather`, drawn by `page`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from soar.evaluation import Assessment
+from soar.evaluation.diagnosis import Diagnosis
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A line in a chart."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    """the lower end of the 95 % interval at each point, where there is one"""
+    high: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """One position of the slider: what the attack made of an image within a radius."""
+
+    eps: str
+    """the radius as people write it, such as 8/255; 0 for the clean image"""
+    image: bytes
+    """PNG"""
+    perturbation: bytes
+    """PNG of the change, magnified around grey"""
+    probabilities: tuple[float, ...]
+    """what the model says, one a class"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Specimen:
+    """One example of the gallery."""
+
+    index: int
+    label: int
+    magnified: float
+    """what changes were multiplied by in the pictures of the perturbation"""
+    frames: tuple[Frame, ...]
+    """from radius 0 on"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surface:
+    """The loss on a plane through an image: along the attack and along a random direction of equal size."""
+
+    index: int
+    label: int
+    along: tuple[float, ...]
+    """positions in units of eps, the same along both directions; 0 is the image, 1 the attack's end"""
+    margin: tuple[tuple[float, ...], ...]
+    """z_y - max_{i != y} z_i at each position: rows along the random direction, columns along the attack"""
+    loss: tuple[tuple[float, ...], ...]
+    """the cross-entropy at the same places"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken:
+    """What happens to the examples of one class under the worst case of all attacks."""
+
+    label: int
+    examples: int
+    correct: int
+    robust: int
+    into: tuple[tuple[int, int], ...]
+    """classes that broken examples end in, with their number, the most frequent first"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContent:
+    """Everything that a report shows of one run."""
+
+    name: str
+    classes: tuple[str, ...]
+    assessment: Assessment
+    diagnosis: Diagnosis | None
+    accuracy_by_eps: tuple[Curve, ...]
+    """accuracy from 0 to 1 against the radius, the worst case last; x is eps as a number"""
+    curve_examples: int
+    """how many examples the curves were measured on"""
+    training: tuple[Curve, ...]
+    """x is the epoch; labels: loss, penalty, clean, robust, lr, and whatever else was logged"""
+    trained_seconds: float | None = None
+    """how long the training took, over all its sessions; None where that is not known"""
+    guards: tuple[str, ...]
+    """guards that fired, a line each"""
+    gallery: tuple[Specimen, ...]
+    surfaces: tuple[Surface, ...]
+    classes_broken: tuple[Broken, ...]
+    recipe: str
+    """the resolved recipe, TOML"""
+    commands: tuple[str, ...]
+    """what to type to repeat it"""
+    environment: dict[str, Any]

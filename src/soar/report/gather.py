@@ -1,0 +1,195 @@
+"""Gather what a report shows of a run: read what is on record, compute the rest, and keep it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from soar import __version__, runs
+from soar.attacks.oracle import as_input
+from soar.attacks.suites import resolve
+from soar.data import Dataset, Split
+from soar.errors import UserError
+from soar.evaluation import Assessment, evaluate
+from soar.evaluation.assessment import WORST
+from soar.evaluation.faster import faster
+from soar.evaluation.journal import fingerprint, remove_journals
+from soar.model_state import placement
+from soar.progress import Mode
+from soar.report import training_curves
+from soar.report.cache import Cache
+from soar.report.classes import classes_broken, found_ends
+from soar.report.commands import commands
+from soar.report.content import RunContent, Specimen, Surface
+from soar.report.eps_curve import FACTORS, Breaks, curves, measure
+from soar.report.gallery import gallery
+from soar.report.planes import surfaces
+from soar.report.records import Say, agrees, find_assessment, find_diagnosis
+from soar.report.subject import Subject
+from soar.runs import Run
+from soar.studies.conduct import OUTCOME
+from soar.training import checkpoints
+
+ATTACKS = "quick"
+FOLDER = "report"
+"""where a run keeps computed exhibits"""
+
+
+def gather(
+    run: Run,
+    *,
+    examples: int = 200,
+    device: str = "cpu",
+    root: Path | None = None,
+    seed: int = 0,
+    progress: Mode = "quiet",
+    say: Say = print,
+) -> RunContent:
+    """Read what is on record about a run, compute what is not, and give all that a report shows.
+
+    A second call reads what the first has computed, in RUN/report, unless the weights have changed; a call
+    after an interruption goes on.
+
+    Args:
+        run: the run
+        examples: how many test images the computed exhibits are made of
+        device: such as "cpu" or "cuda"
+        root: the folder of all data sets
+        seed: seed of all random numbers
+        progress: how to show progress
+        say: takes a line for the reader
+
+    Raises:
+        UserError: if there is no checkpoint yet, the data set is missing, or answers make no sense
+    """
+    if examples < 1:
+        raise UserError(f"examples: got {examples}, expected at least 1 (flag --examples)")
+    data = run.data(root)
+    if not len(data.test):
+        raise UserError(f"{data.name}: got no test images, expected at least one")
+    model = _trained(run, data).to(device)
+    quick = faster(model, as_input(data.test.images[:4], *placement(model)))
+
+    def subject(split: Split) -> Subject:
+        return Subject(model=quick, split=split, threat=run.threat(), seed=seed, progress=progress)
+
+    shown = subject(data.test.first(examples))
+    cache = Cache(run.path / FOLDER, _fingerprint(model, data.name, shown), say)
+    found = _assessment(run, data, model, shown, cache, say)
+    diagnosis = find_diagnosis(run.path, found.data, found.threat, say)
+    breaks = _breaks(shown, cache)
+    history = training_curves.read(run.path / "metrics.jsonl")
+    environment = _environment(run.path / "environment.json", say)
+    return RunContent(
+        name=run.path.resolve().name,
+        classes=tuple(data.classes),
+        assessment=found,
+        diagnosis=diagnosis or found.diagnosis,
+        accuracy_by_eps=curves(breaks, shown.threat),
+        curve_examples=len(shown.split),
+        training=training_curves.curves(history),
+        trained_seconds=history.seconds,
+        guards=training_curves.fired(history, run.recipe, run.path / OUTCOME),
+        gallery=cache.kept(
+            "gallery", tuple[Specimen, ...], lambda: gallery(shown, breaks), about=repr(breaks)
+        ),
+        surfaces=cache.kept("surfaces", tuple[Surface, ...], lambda: surfaces(shown)),
+        classes_broken=classes_broken(found, len(data.classes), _ends(found, data.test, subject, cache)),
+        recipe=(run.path / "recipe.toml").read_text(),
+        commands=commands(run.path, environment, found, is_diagnosed=diagnosis is not None),
+        environment=environment,
+    )
+
+
+def _trained(run: Run, data: Dataset) -> nn.Module:
+    runs.find(run.path)
+    if not checkpoints.available(run.path):
+        raise UserError(
+            f"{run.path}: no checkpoint yet, so there is nothing to report;"
+            f" go on with its training (soar train --resume {run.path})"
+        )
+    return run.trained_model(data)
+
+
+def _fingerprint(model: nn.Module, data: str, shown: Subject) -> str:
+    """Name the weights and everything else that decides what the exhibits show."""
+    pixels = hashlib.blake2b(shown.split.images.contiguous().numpy().tobytes(), digest_size=16).hexdigest()
+    labels = (shown.split.labels.tolist(), shown.split.indices.tolist())
+    return fingerprint(model, f"{__version__} {data} {pixels} {labels} {shown.threat} {shown.seed}")
+
+
+def _assessment(
+    run: Run, data: Dataset, model: nn.Module, shown: Subject, cache: Cache, say: Say
+) -> Assessment:
+    """Take the best assessment on record, or make one."""
+    data_name = f"{data.name} (test)"
+    flags = cache.kept("clean", tuple[bool, ...], lambda: tuple(shown.correct.tolist()))
+    correct = torch.tensor(flags)
+    known = find_assessment(
+        run.path, data_name, shown.threat, say, lambda one: agrees(one, shown.split, correct)
+    )
+    if known is not None:
+        return known
+    say(f"{run.path}: no assessment yet; attacking {len(shown.split)} test images (suite {ATTACKS})")
+    journal = cache.folder / "assessment.partial.jsonl"
+    found = evaluate(
+        model,
+        shown.split,
+        shown.threat,
+        ATTACKS,
+        seed=shown.seed,
+        name=str(run.path),
+        data_name=data_name,
+        progress=shown.progress,
+        class_names=tuple(data.classes),
+        journal=journal if cache.is_writable else None,
+    )
+    output = runs.free_path("assessment", run.path, suffix=".json")
+    try:
+        found.save(output)
+    except OSError as error:
+        say(f"{output}: cannot be saved ({error.strerror})")
+        return found
+    remove_journals(journal)
+    say(f"saved {output}")
+    # Read it back: files round times, and the page should be the same when it is written again.
+    return Assessment.load(output)
+
+
+def _breaks(shown: Subject, cache: Cache) -> Breaks:
+    """Measure where examples break, or go on with it."""
+    attacks = [one.attack for one in resolve(ATTACKS)]
+    about = f"{attacks} {FACTORS}"
+    known = cache.load("eps_curve", Breaks, about=about)
+    return measure(
+        shown, attacks, known=known, keep=lambda found: cache.save("eps_curve", found, about=about)
+    )
+
+
+def _ends(found: Assessment, test: Split, subject: Callable[[Split], Subject], cache: Cache) -> Tensor:
+    """Give the class that each broken example ends in."""
+    noted = found.said(WORST)
+    if noted is not None:
+        return noted
+    about = repr((found.index.tolist(), found.survivors(WORST).tolist()))
+    kept = cache.kept("ends", tuple[int, ...], lambda: found_ends(found, test, subject), about=about)
+    return torch.tensor(kept, dtype=torch.int64)
+
+
+def _environment(path: Path, say: Say) -> dict[str, Any]:
+    try:
+        noted = json.loads(path.read_text())
+        if isinstance(noted, dict):
+            return noted
+        say(f"{path}: passed over, it does not hold an environment")
+    except OSError as error:
+        say(f"{path}: cannot be read ({error.strerror})")
+    except ValueError:
+        say(f"{path}: damaged, passed over")
+    return {}

@@ -1,0 +1,111 @@
+"""The report as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib import resources
+
+from soar import __version__
+from soar.errors import UserError
+from soar.report.charts import PALETTE
+from soar.report.content import RunContent
+from soar.report.markup import Html, tag
+from soar.report.sections.attacks import attacks
+from soar.report.sections.classes import classes
+from soar.report.sections.cost import cost
+from soar.report.sections.diagnosis import diagnosis
+from soar.report.sections.gallery import gallery
+from soar.report.sections.headline import headline
+from soar.report.sections.provenance import provenance
+from soar.report.sections.radius import radius
+from soar.report.sections.surfaces import slices
+from soar.report.sections.training import training
+
+_PARTS = {
+    "headline": ("Results", headline),
+    "diagnosis": ("Trust", diagnosis),
+    "attacks": ("Attacks", attacks),
+    "radius": ("Radius", radius),
+    "gallery": ("Gallery", gallery),
+    "surfaces": ("Loss surface", slices),
+    "classes": ("Classes", classes),
+    "training": ("Training", training),
+    "cost": ("Cost", cost),
+    "provenance": ("Repeat", provenance),
+}
+# A shield, drawn here because a page without an icon makes browsers ask the server for one.
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
+    "%3Cpath d='M8 1l6 2v5c0 4-3 6-6 7-3-1-6-3-6-7V3z' fill='%230b62a8'/%3E%3C/svg%3E"
+)
+
+
+def page(runs: Sequence[RunContent], *, title: str = "Robustness report") -> str:
+    """Write the whole page.
+
+    Args:
+        runs: what to show, side by side; differences are taken to the first
+        title: its heading
+
+    Raises:
+        UserError: if there is no run
+    """
+    if not runs:
+        raise UserError("report: got no run, expected at least one")
+    script = _asset("page.js")
+    body = tag(
+        "body",
+        tag("a", "Skip to the results", href="#headline", class_="skip"),
+        _masthead(runs, title),
+        tag("main", *(show(runs) for _, show in _PARTS.values())),
+        tag("footer", f"Made by soar {__version__}. The file needs no network and can be passed on."),
+        tag("script", script),
+    )
+    return f"<!doctype html>\n{tag('html', _head(title, script), body, lang='en')}\n"
+
+
+def _head(title: str, script: Html) -> Html:
+    # The browser itself refuses to load anything from elsewhere, and to run any script but ours.
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="generator", content=f"soar report {__version__}"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("link", rel="icon", href=_ICON),
+        tag("style", _palette(), _asset("page.css")),
+    )
+
+
+def _masthead(runs: Sequence[RunContent], title: str) -> Html:
+    tasks = dict.fromkeys(f"{run.assessment.data}, {run.assessment.threat}" for run in runs)
+    count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    links = [tag("a", name, href=f"#{place}") for place, (name, _) in _PARTS.items()]
+    return tag(
+        "header",
+        tag(
+            "div",
+            tag("h1", title),
+            tag("button", "Dark", type="button", id="theme", hidden=True),
+            class_="top",
+        ),
+        tag("p", f"{count} on {'; '.join(tasks)}", class_="lead"),
+        tag("nav", *links, aria_label="Sections"),
+        class_="masthead",
+    )
+
+
+def _palette() -> Html:
+    """Define the colours of the charts for both themes."""
+    lines = (f"{name}:light-dark({light},{dark})" for name, (light, dark) in PALETTE.items())
+    return Html(f":root{{{';'.join(lines)}}}\n")
+
+
+def _asset(name: str) -> Html:
+    return Html(resources.files("soar.report").joinpath("assets", name).read_text(encoding="utf-8"))

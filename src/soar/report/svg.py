@@ -1,0 +1,161 @@
+"""Small pieces of SVG text: coordinates, words that fit, words that cannot break the page."""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
+EDGE = 4.0  # what stays free at the sides of a picture
+FAINT = 'opacity=".75"'
+_NARROW = frozenset("ijlt.,:;'|!()[]/ ")
+_BROAD = frozenset("mwMWQO@%&")
+
+
+def coordinate(value: float) -> str:
+    """Write a coordinate with one decimal, and without it where it is 0.
+
+    >>> [coordinate(12.0), coordinate(0.26), coordinate(-0.01)]
+    ['12', '0.3', '0']
+    """
+    written = f"{value:.1f}".removesuffix(".0")
+    return "0" if written == "-0" else written
+
+
+def escaped(words: str) -> str:
+    """Make any text safe inside SVG: markup is escaped, and what XML does not allow becomes a sign for it.
+
+    >>> escaped('<b> & "x"')
+    '&lt;b&gt; &amp; &quot;x&quot;'
+    """
+    plain = "".join(" " if one in "\t\n\r" else one if _is_allowed(one) else "\ufffd" for one in words)
+    return html.escape(plain)
+
+
+def _is_allowed(character: str) -> bool:
+    return unicodedata.category(character) not in ("Cc", "Cs") and ord(character) & 0xFFFE != 0xFFFE
+
+
+def width(words: str, size: float = 12) -> float:
+    """Estimate how wide a text is; fonts differ, so the estimate is that of a broad one.
+
+    >>> width("iii") < width("nnn") < width("WWW") < width("日本語")
+    True
+    """
+    return size * sum(map(_share, words))
+
+
+def _share(character: str) -> float:
+    """How wide a character is, in units of the font's size."""
+    if unicodedata.combining(character):
+        return 0.0
+    if unicodedata.east_asian_width(character) in "WF" or ord(character) > 0xFFFF:
+        return 1.35
+    if character in _BROAD or character == "\ufffd" or not _is_allowed(character):
+        return 1.0
+    if character in _NARROW:
+        return 0.41
+    return 0.74 if character.isupper() or ord(character) > 0x2E7F else 0.64
+
+
+def shorten(words: str, most: float, size: float = 12) -> str:
+    """Leave out the middle of a text that is too wide: names that belong together differ at their ends.
+
+    Args:
+        words: the text
+        most: how wide it may be
+        size: the font's size
+
+    >>> shorten("a-rather-long-name-of-a-run", 100)
+    'a-rath…-a-run'
+    """
+    # Nothing that fits is longer, and a text may be a megabyte.
+    if len(words) <= 1000 and width(words, size) <= most:
+        return words
+    kept = int(min(1000, len(words) - 1) // 2)
+    while kept and width(words[:kept] + "…" + words[-kept:], size) > most:
+        kept -= 1
+    return words[:kept] + "…" + (words[-kept:] if kept else "")
+
+
+def wrapped(words: str, most: float, size: float, lines: int) -> list[str]:
+    """Break a text into lines that fit; what does not fit into the last one is shortened.
+
+    >>> wrapped("accuracy against the radius", 130, 12, 2)
+    ['accuracy against', 'the radius']
+    """
+    found: list[str] = []
+    rest = words[:2000].split()
+    while rest and len(found) < lines - 1:
+        count = 1
+        while count < len(rest) and width(" ".join(rest[: count + 1]), size) <= most:
+            count += 1
+        found.append(shorten(" ".join(rest[:count]), most, size))
+        rest = rest[count:]
+    return [*found, shorten(" ".join(rest), most, size)] if rest else found
+
+
+def text(x: float, y: float, words: str, *, size: float = 12, anchor: str = "start", extra: str = "") -> str:
+    """Place a text; its colour is that of the page's text.
+
+    Args:
+        x: where it starts, ends or has its middle, as the anchor says
+        y: its base line
+        words: what it says, not yet escaped
+        size: the font's size
+        anchor: start, middle or end
+        extra: further attributes, such as font-weight
+    """
+    side = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    return (
+        f'<text x="{coordinate(x)}" y="{coordinate(y)}" font-size="{size:g}"{side}{extra and " " + extra}>'
+        f"{escaped(words)}</text>"
+    )
+
+
+def legend(entries: Sequence[tuple[str, str]], top: float, wide: float) -> tuple[list[str], float]:
+    """Set names with their swatches in rows, and tell where they end.
+
+    Args:
+        entries: names, and drawings 26 wide on a base line at 0
+        top: the first base line
+        wide: how wide the picture is
+    """
+    parts = []
+    left = EDGE
+    for words, drawing in entries:
+        name = shorten(words, wide - 2 * EDGE - 32)
+        room = 32 + width(name)
+        if left > EDGE and left + room > wide - EDGE:
+            left, top = EDGE, top + 19
+        at = f"{coordinate(left)} {coordinate(top)}"
+        parts.append(f'<g transform="translate({at})">{drawing}{text(32, 0, name)}</g>')
+        left += room + 14
+    return parts, top + 8
+
+
+def heading(title: str, label: str, wide: float) -> tuple[list[str], float]:
+    """Write the title and, lying flat to be easy to read, what the numbers are; tell where they end."""
+    rows = wrapped(title, wide - 2 * EDGE, 14, 2)
+    parts = [text(EDGE, 16 + 18 * k, row, size=14, extra='font-weight="600"') for k, row in enumerate(rows)]
+    bottom = 18.0 * len(rows) + 16
+    return [*parts, text(EDGE, bottom, shorten(label, wide - 2 * EDGE), extra=FAINT)], bottom + 14
+
+
+def picture(wide: float, high: float, parts: Iterable[str], *, title: str, description: str) -> str:
+    """Put parts into an SVG that is as wide as its place allows and says in words what it shows.
+
+    No element needs an id, so any number of pictures, even the same one twice, lives on one page.
+    """
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {coordinate(wide)} {coordinate(high)}"'
+        f' width="100%" role="img" font-family="{FONT}" fill="currentColor">'
+        f"<title>{escaped(title)}</title><desc>{escaped(description)}</desc>{''.join(parts)}</svg>"
+    )
+
+
+def nothing(parts: Sequence[str], top: float, wide: float, *, title: str) -> str:
+    """Make the picture of no numbers at all, under its heading."""
+    note = text(wide / 2, top + 40, "nothing to show", anchor="middle", extra=FAINT)
+    return picture(wide, top + 70, [*parts, note], title=title, description="There is nothing to show.")

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from soar.attacks import PGD
+from soar.attacks.suites import Wanted
+from soar.evaluation import Assessment, AttackResult, evaluate
+from soar.evaluation.diagnosis import Diagnosis, Evidence
+from soar.evaluation.first_look import MOST_EXAMPLES, first_look, one_line
+from soar.threat import L2, Linf
+from tests.evaluation.evidence.made import Behind, Linear, images, probe, rounded
+
+COUNT = 200
+
+
+def assessed(model: nn.Module, attacks: Wanted = "quick", norm: str = "linf") -> tuple[Diagnosis, Assessment]:
+    made = probe(model, norm=norm)
+    found = evaluate(model, made.data, made.threat, attacks, check=False)
+    return first_look(model, made.images, made.labels, found), found
+
+
+def result(label: str, leaves: int, **options: Any) -> AttackResult:
+    """Make an attack that leaves the first so many of all examples."""
+    name = options.pop("name", "PGD")
+    zeros = torch.zeros(COUNT, dtype=torch.int64)
+    return AttackResult(
+        label=label,
+        name=name,
+        parameters={"steps": 20, **options.pop("parameters", {})},
+        robust=torch.arange(COUNT) < leaves,
+        forward=zeros,
+        backward=zeros,
+        **options,
+    )
+
+
+def assessment(*attacks: AttackResult, notes: tuple[str, ...] = ()) -> Assessment:
+    return Assessment(
+        model="made",
+        data="numbers",
+        threat=Linf("8/255"),
+        seed=3,
+        index=torch.arange(COUNT),
+        labels=torch.zeros(COUNT, dtype=torch.int64),
+        correct=torch.ones(COUNT, dtype=torch.bool),
+        attacks=attacks,
+        notes=notes,
+    )
+
+
+def looked(*attacks: AttackResult, notes: tuple[str, ...] = ()) -> dict[str, Evidence]:
+    """Look at made results of a linear model; give the evidence by its check."""
+    model, x = Linear(), images(20)
+    found = first_look(model, x, model(x).argmax(dim=1), assessment(*attacks, notes=notes))
+    return {one.check: one for one in found.evidence}
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+@pytest.mark.parametrize("attacks", ["quick", "fgsm", "square:queries=20"])
+def test_a_linear_model_is_sound(norm: str, attacks: str) -> None:
+    found, _ = assessed(Linear(), attacks, norm)
+    assert found.verdict == "sound" and one_line(found) == "" and not found.is_whole
+    assert isinstance(found.threat, Linf if norm == "linf" else L2)
+
+
+def test_a_saturated_model_is_masked_and_both_checks_say_so() -> None:
+    found, _ = assessed(Linear(factor=1e4))
+    assert found.verdict == "masked"
+    assert {one.check for one in found.against} == {"gradients", "losses"}
+    line = one_line(found)
+    assert line.startswith("masked: ") and line.endswith("; run soar diagnose RUN") and "\n" not in line
+
+
+def test_a_rounding_model_is_masked() -> None:
+    found, _ = assessed(Behind(rounded))
+    assert found.verdict == "masked"
+    assert one_line(found) == (
+        "masked: the slope of the cross-entropy is zero on 100.0 % of the images; so is that of the margin:"
+        " the model itself hides it, as rounding does; run soar diagnose RUN"
+    )
+
+
+def test_it_names_what_was_assessed() -> None:
+    model, x = Linear(), images(20)
+    found = first_look(model, x, model(x).argmax(dim=1), assessment())
+    assert (found.model, found.data, found.examples, found.seed) == ("made", "numbers", COUNT, 3)
+    assert [one.check for one in found.evidence] == ["consistency", "gradients"]
+
+
+CE, MARGIN = {"loss": "ce"}, {"loss": "margin"}
+
+
+@pytest.mark.parametrize(
+    ("ce", "margin", "finding"),
+    [
+        (100, 98, "sound"),
+        (100, 100, "sound"),
+        (98, 100, "sound"),
+        (100, 82, "suspicious"),
+        (100, 30, "masked"),
+    ],
+)
+def test_losses_are_compared_at_the_same_budget(ce: int, margin: int, finding: str) -> None:
+    pair = result("PGD-20", ce, parameters=CE), result("PGD-20 margin", margin, parameters=MARGIN)
+    for attacks in (pair, pair[::-1]):
+        found = looked(*attacks)["losses"]
+        assert found.finding == finding
+        assert found.numbers["difference"] == pytest.approx((ce - margin) / COUNT)
+    assert f"PGD-20 margin leaves {margin / 2:.1f} % where PGD-20 leaves {ce / 2:.1f} %" in found.sentence
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        result("PGD-40 margin", 10, parameters={**MARGIN, "steps": 40}),
+        result("APGD margin", 10, parameters=MARGIN, name="APGD"),
+        result("PGD-20 margin x5", 10, parameters={**MARGIN, "restarts": 5}),
+        result("PGD-20 margin", 10, parameters=MARGIN, samples=20),
+        result("PGD-20 again", 10, parameters=CE),
+        result("PGD-20 custom", 10, parameters={"loss": "mine"}),
+        result("PGD-20 margin T3", 10, parameters={**MARGIN, "targets": 3}),
+    ],
+    ids=lambda one: one.label,
+)
+def test_different_budgets_are_not_compared(other: AttackResult) -> None:
+    assert "losses" not in looked(result("PGD-20", 100, parameters=CE), other)
+
+
+def test_autoattacks_first_and_second_are_compared() -> None:
+    suite = [
+        result("APGD", 110, name="APGD", parameters={**CE, "targets": 0}, survivors_only=True),
+        result("APGD-T", 36, name="APGD", parameters={"loss": "dlr", "targets": 9}, survivors_only=True),
+    ]
+    assert looked(*suite)["losses"].finding == "masked"
+
+
+@pytest.mark.parametrize(
+    ("square", "finding"), [(100, "sound"), (120, "sound"), (99, "sound"), (94, "suspicious"), (70, "masked")]
+)
+def test_a_black_box_should_find_nothing_more(square: int, finding: str) -> None:
+    attacks = [
+        result("PGD-20", 100, parameters=CE),
+        result("PGD-20 margin", 100, parameters=MARGIN),
+        result("Square", square, name="Square"),
+    ]
+    found = looked(*attacks)["black box"]
+    assert found.finding == finding
+    assert found.numbers["Square"] == pytest.approx(max(0, 100 - square) / COUNT)
+
+
+def test_after_cross_entropy_alone_a_black_box_may_find_as_much_as_a_margin_attack() -> None:
+    attacks = result("PGD-20", 100, parameters=CE), result("Square", 94, name="Square")
+    assert looked(*attacks)["black box"].finding == "sound"
+    attacks = result("PGD-20", 100, parameters=CE), result("Square", 50, name="Square")
+    found = looked(*attacks)["black box"]
+    assert found.finding == "masked" and "cross-entropy" in found.rule
+
+
+@pytest.mark.parametrize(
+    "white",
+    [
+        [],
+        [result("FGSM", 100, name="FGSM", parameters={"steps": 1})],
+        [result("PGD-5", 100, parameters={"steps": 5})],
+    ],
+    ids=["none", "one step", "five steps"],
+)
+def test_a_black_box_beats_short_attacks_on_any_network(white: list[AttackResult]) -> None:
+    assert "black box" not in looked(*white, result("Square", 10, name="Square"))
+
+
+def test_notes_become_evidence() -> None:
+    note = "model: got answers that differ by up to 1 when asked twice; the model is randomised"
+    assert looked(notes=(note,))["consistency"].finding == "suspicious"
+    assert looked(notes=("something else",))["consistency"].finding == "sound"
+
+
+class Counting(nn.Module):
+    """A double-precision model that counts the images it is asked about."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(Linear(), nn.BatchNorm1d(3), nn.Dropout()).double()
+        self.asked = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.asked += len(x)
+        logits: Tensor = self.body(x)
+        return logits
+
+
+def test_it_costs_four_passes_over_a_few_images_and_leaves_the_model_as_it_was() -> None:
+    model, x = Counting(), images(300)
+    before = {name: one.clone() for name, one in model.state_dict().items()}
+    numbers = torch.get_rng_state()
+    labels = Linear()(x).argmax(dim=1)
+    found = first_look(model, x, labels, assessment(), batch_size=50)
+    assert model.asked == 4 * MOST_EXAMPLES
+    assert {one.check: one for one in found.evidence}["gradients"].numbers["precision"] == "float64"
+    assert model.training and all(one.requires_grad and one.grad is None for one in model.parameters())
+    assert all(torch.equal(before[name], one) for name, one in model.state_dict().items())
+    assert torch.equal(numbers, torch.get_rng_state())
+
+
+def test_bytes_are_images_too() -> None:
+    model, x = Linear(), (255 * images(20)).to(torch.uint8)
+    found = first_look(model, x, model(x / 255).argmax(dim=1), assessment())
+    assert {one.check: one for one in found.evidence}["gradients"].numbers["examples"] == 20
+
+
+class Refusing(nn.Module):
+    """A model that cannot be asked for slopes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            raise RuntimeError("no gradients\nhere")
+        return x.flatten(1)
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "labels", "said"),
+    [
+        (Refusing(), torch.tensor([[[[0.9, 0.1]]]]), torch.tensor([0]), "RuntimeError: no gradients."),
+        (Linear(), images(4), torch.full((4,), 9), "no clean image"),
+        (Linear(), images(0), torch.zeros(0, dtype=torch.int64), "no clean image"),
+        (Linear(), torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64), "RuntimeError"),
+    ],
+    ids=["refusing", "all wrong", "no images", "other shape"],
+)
+def test_it_never_raises(model: nn.Module, x: Tensor, labels: Tensor, said: str) -> None:
+    found = first_look(model, x, labels, assessment())
+    slopes = {one.check: one for one in found.evidence}["gradients"]
+    assert found.verdict == "sound" and said in slopes.sentence and "\n" not in slopes.sentence
+
+
+def test_no_attack_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PGD, "start", lambda *_: pytest.fail("an attack was run"))
+    looked(result("PGD-20", 100, parameters=CE))
+
+
+def test_one_line_begins_small_but_keeps_the_names_of_attacks() -> None:
+    model, x = Linear(), images(20)
+    attacks = result("PGD-20", 100, parameters=CE), result("PGD-20 margin", 30, parameters=MARGIN)
+    found = first_look(model, x, model(x).argmax(dim=1), assessment(*attacks))
+    assert one_line(found) == (
+        "masked: PGD-20 margin leaves 15.0 % where PGD-20 leaves 50.0 %, so the cross-entropy hides a way"
+        " that the network has; run soar diagnose RUN"
+    )
+    whole = replace(found, is_whole=True)
+    assert one_line(whole).endswith("; next: soar diagnose RUN")

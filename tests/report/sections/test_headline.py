@@ -1,0 +1,71 @@
+"""The headline: the numbers, the verdict, and no way around a masked one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from soar.report.sections.attacks import attacks
+from soar.report.sections.headline import headline
+from soar.report.sections.radius import radius
+from tests.report.made import made_content
+from tests.report.reading import Element, read
+
+
+def cards(runs: int) -> list[Element]:
+    return read(headline(made_content(runs))).all("article")
+
+
+def test_a_card_holds_the_numbers_with_intervals_and_the_verdict() -> None:
+    (card,) = cards(1)
+    for part in ("66.1 %", "63.1 - 69.0 %", "83.6 %", "81.2 - 85.8 %", "✓ sound", "agree within 1.3 points"):
+        assert part in card.text
+    assert "best" not in card.text and "trusted" not in card.text
+
+
+def test_a_masked_number_cannot_be_overlooked() -> None:
+    runs = made_content(2)
+    root = read(headline(runs))
+    (alarm,) = root.all(kind="alarm")
+    assert alarm.attributes["role"] == "alert"
+    assert "soar-zero-start is masked: its 18.7 % is not to be trusted" in alarm.text
+    assert "cross-entropy attacks 56.2 %" in alarm.text
+    card = root.all("article")[1]
+    assert card.all("del", "big")[0].text == "18.7 %"
+    assert card.all(kind="distrust")[0].text == "✗ Not to be trusted"
+    for shown in (attacks(runs), radius(runs)):
+        (warning,) = read(shown).all(kind="alarm")
+        assert "soar-zero-start: Not to be trusted" in warning.text
+    assert not read(headline(runs[:1])).all(kind="alarm")
+
+
+def test_the_best_is_marked_among_those_to_trust() -> None:
+    assert [bool(card.all(kind="best")) for card in cards(5)] == [False, False, True, False, False]
+    assert "Not to be quoted yet" in cards(4)[3].text
+
+
+def test_differences_are_to_the_first_and_to_the_best() -> None:
+    table = read(headline(made_content(3))).all("table")[0]
+    rows = [
+        [cell.text.strip() for cell in row.all()[:20] if cell.name in ("th", "td")] for row in table.all("tr")
+    ]
+    assert rows[0] == [
+        "run", "clean, against pgd-10", "robust, against pgd-10", "robust, against trades (best)",
+    ]  # fmt: skip
+    assert rows[1][1:3] == ["-", "-"] and rows[1][3].startswith("-1.1 (-")
+    assert rows[2][2].startswith("-47.4 (") and rows[2][2].endswith("not to be trusted")
+    assert rows[3][2].endswith("no clear difference") and rows[3][3] == "-"
+
+
+def test_different_data_are_not_compared() -> None:
+    one, _, other = made_content(3)
+    elsewhere = replace(other, assessment=replace(other.assessment, data="cifar10"))
+    root = read(headline([one, elsewhere]))
+    assert "no run is called best" in root.all(kind="missing")[0].text
+    assert root.text.count("not comparable") == 2
+    assert not root.all(kind="best")
+
+
+def test_what_is_odd_about_the_model_is_said() -> None:
+    (run,) = made_content(1)
+    odd = replace(run, assessment=replace(run.assessment, notes=("model: randomised",)))
+    assert "model: randomised" in read(headline([odd])).all(kind="note")[0].text
