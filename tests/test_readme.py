@@ -78,6 +78,8 @@ def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert words[0] == "soar"
         few = {
             "evaluate": ["--examples", "5"],
+            "diagnose": ["--examples", "3"],
+            "report": ["--examples", "3"],
             "study": ["--examples", "5", "--max_steps", "1", "--validation.examples", "5"],
         }.get(words[1], [])
         quiet = [] if words[1] == "list" else ["--quiet", "--threads", "1"]

@@ -16,6 +16,7 @@ from soar.errors import UserError
 from soar.objectives import Output
 from soar.threat import Linf
 from soar.training import checkpoints
+from soar.training.result import Outcome
 from soar.training.settings import GuardSettings, ValidationSettings
 from soar.training.validation import Scores
 from tests.training import small
@@ -192,6 +193,7 @@ def test_a_loss_that_is_not_a_number_stops_before_the_weights_are_touched(tmp_pa
     result = trainer.fit()
     assert (result.status, result.steps) == ("stopped", 7)
     assert result.reason == "step 7: the loss is nan"
+    assert Outcome.load(tmp_path) == ("stopped", result.reason, round(result.seconds, 1))
     assert all(x.isfinite().all() for x in small.weights(trainer).values())
     newest = checkpoints.newest_usable(tmp_path)
     assert newest is not None
@@ -343,6 +345,7 @@ class TestResume:
         sinks = [Recorder(interrupt)]
         first = small.trainer(run, objective=self.objective(), sinks=sinks, **self.changes).fit()
         assert (first.status, first.reason, first.steps) == ("interrupted", "SIGTERM", at)
+        assert Outcome.load(run) is None, "it can go on"
         trainer = small.trainer(run, objective=self.objective(), resume=True, **self.changes)
         assert trainer.fit().status == "finished"
         assert small.same(small.weights(trainer), weights)

@@ -33,8 +33,8 @@ from soar.report.planes import surfaces
 from soar.report.records import Say, agrees, find_assessment, find_diagnosis
 from soar.report.subject import Subject
 from soar.runs import Run
-from soar.studies.conduct import OUTCOME
 from soar.training import checkpoints
+from soar.training.result import OUTCOME
 
 ATTACKS = "quick"
 FOLDER = "report"

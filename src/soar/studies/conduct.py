@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -26,17 +24,7 @@ from soar.studies.cost import step_costs
 from soar.studies.findings import Finding, Findings
 from soar.studies.study import Arm, Study, folder_name
 from soar.training.prepare import prepare
-
-
-class Outcome(NamedTuple):
-    """How a training ended, kept in its folder so that it is not done again."""
-
-    status: str
-    reason: str
-    seconds: float
-
-
-OUTCOME = "outcome.json"
+from soar.training.result import OUTCOME, Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,9 +117,9 @@ def _run_arm(study: Study, arm: Arm, conditions: Conditions) -> Finding:
 
 def _train(opened: Run, conditions: Conditions) -> Outcome:
     """Train, or go on, or read how an earlier training ended."""
-    ended = opened.path / OUTCOME
-    if ended.exists():
-        return Outcome(**json.loads(ended.read_text()))
+    ended = Outcome.load(opened.path)
+    if ended is not None:
+        return ended
     started = (opened.path / "recipe.toml").exists()
     trainer = prepare(
         opened, device=conditions.device, root=conditions.root, progress=conditions.progress, resume=started
@@ -141,9 +129,7 @@ def _train(opened: Run, conditions: Conditions) -> Outcome:
     result = trainer.fit()
     if result.status == "interrupted":
         raise KeyboardInterrupt
-    outcome = Outcome(result.status, result.reason, round(result.seconds, 1))
-    ended.write_text(json.dumps(outcome._asdict()) + "\n")
-    return outcome
+    return Outcome(result.status, result.reason, round(result.seconds, 1))
 
 
 def _attack(opened: Run, study: Study, conditions: Conditions) -> Assessment:

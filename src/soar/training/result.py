@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from soar.errors import UserError
 from soar.training.validation import Scores
+
+OUTCOME = "outcome.json"
+"""the file of a run folder that says how its training ended"""
 
 Status = Literal["finished", "interrupted", "stopped"]
 
@@ -32,3 +38,34 @@ class FitResult:
     best_scores: Scores | None
     last_scores: Scores | None
     seconds: float
+
+
+class Outcome(NamedTuple):
+    """What a run folder remembers of the end of its training; there is none while it can go on."""
+
+    status: str
+    reason: str
+    seconds: float
+
+    def save(self, run: Path) -> None:
+        """Write it into the run folder, whole or not at all."""
+        temporary = run / f".{OUTCOME}.{os.getpid()}"
+        temporary.write_text(json.dumps(self._asdict()) + "\n")
+        os.replace(temporary, run / OUTCOME)
+
+    @staticmethod
+    def load(run: Path) -> Outcome | None:
+        """Read how the training of a run ended; None where it has not.
+
+        Raises:
+            UserError: if the file is damaged
+        """
+        path = run / OUTCOME
+        if not path.exists():
+            return None
+        try:
+            return Outcome(**json.loads(path.read_text()))
+        except (ValueError, TypeError):
+            raise UserError(
+                f"{path}: damaged; remove it, and the training goes on or is seen to be over"
+            ) from None

@@ -24,7 +24,7 @@ from soar.progress import Mode, Progress
 from soar.training import checkpoints, distributed, generators
 from soar.training.guards import Guards
 from soar.training.lock import RunLock
-from soar.training.result import FitResult, Status
+from soar.training.result import FitResult, Outcome, Status
 from soar.training.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
 from soar.training.signals import StopRequest
 from soar.training.tracking import MetricsFile, Sink
@@ -128,6 +128,9 @@ class Trainer:
                 self._lock.release()
                 self.updates.work_alone()
         best = self.run / checkpoints.FOLDER / self._best_name()
+        seconds = time.monotonic() - self._began
+        if self.world.is_main and status != "interrupted":
+            Outcome(status, reason, round(seconds, 1)).save(self.run)
         return FitResult(
             status,
             reason,
@@ -135,7 +138,7 @@ class Trainer:
             best=best if best.exists() else None,
             best_scores=self.best,
             last_scores=self.last,
-            seconds=time.monotonic() - self._began,
+            seconds=seconds,
         )
 
     def _train(self) -> tuple[Status, str]:
