@@ -217,6 +217,17 @@ def test_a_slope_that_is_not_a_number_does_not_end_the_search() -> None:
     assert found.adversarial.isfinite().all()
 
 
+def test_a_model_that_cuts_the_graph_has_no_slope() -> None:
+    class Cut(TinyNet):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x.detach())
+
+    model, x = Cut(), images(6)
+    labels = said(model, x)
+    found = run(model, PGD(steps=3, random_start=False), Linf(0.2), x, labels)
+    assert found.robust.all() and torch.equal(found.adversarial, x)
+
+
 def test_what_is_said_is_known_when_an_example_is_settled() -> None:
     model, x = TinyNet(), images(30)
     labels = said(model, x)

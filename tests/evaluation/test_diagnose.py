@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import soar
+from soar.errors import UserError
+from soar.evaluation.diagnose import CHECKS
+from tests.evaluation.evidence.made import Behind, Linear, probe, rounded
+
+
+class ThroughNumpy(Linear):
+    """Leaves torch on the way, as JPEG does: no graph and no slope."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(torch.from_numpy(rounded(x.detach()).numpy()))
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+@pytest.mark.parametrize(
+    ("model", "verdict"),
+    [
+        (Linear(), "sound"),
+        (Linear(factor=1e4), "masked"),
+        (Behind(rounded), "masked"),
+        (ThroughNumpy(), "masked"),
+    ],
+    ids=["linear", "loud", "rounded", "through numpy"],
+)
+def test_the_verdict_on_models_whose_answer_is_known(model: nn.Module, verdict: str, norm: str) -> None:
+    made = probe(model, norm=norm)
+    found = soar.diagnose(model, made.data, made.threat)
+    assert found.verdict == verdict, [one.sentence for one in found.against]
+    assert {one.check for one in found.evidence} == set(CHECKS)
+    assert found.is_whole and found.examples == 80
+
+
+def test_every_check_is_told_and_sources_are_used() -> None:
+    made = probe(Behind(rounded))
+    lines: list[str] = []
+    found = soar.diagnose(made.model, made.data, made.threat, sources={"open": Linear()}, say=lines.append)
+    assert [line.split(":")[0] for line in lines] == list(CHECKS)
+    box = next(one for one in found.evidence if one.check == "black box")
+    assert any("open" in name for name in box.numbers)
+
+
+def test_a_second_call_goes_on_from_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = probe(Linear(), count=30)
+    journal = tmp_path / "found.jsonl"
+    first = soar.diagnose(made.model, made.data, made.threat, journal=journal)
+    size = sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert size > 0
+    again = soar.diagnose(made.model, made.data, made.threat, journal=journal)
+    assert again.evidence == first.evidence
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) == size, "nothing was attacked again"
+
+
+def test_nothing_to_look_at() -> None:
+    empty = torch.zeros(0, 1, 6, 6), torch.zeros(0, dtype=torch.int64)
+    with pytest.raises(UserError, match="data: got no images, expected at least one"):
+        soar.diagnose(Linear(), empty, soar.Linf("0.1"))
+
+
+def test_where_nothing_is_right_nothing_speaks_against_it() -> None:
+    made = probe(Linear(), count=20)
+    images, labels = made.data  # type: ignore[misc]
+    found = soar.diagnose(made.model, (images, (labels + 1) % 3), made.threat)
+    assert found.verdict == "sound"
+    assert sum("ould not be" in one.sentence for one in found.evidence) >= 4

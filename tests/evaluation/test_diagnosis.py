@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from soar.evaluation.diagnosis import SEVERITY, Diagnosis, Evidence, Verdict, strongest_first
+from soar.threat import L2, Linf
+
+
+def item(finding: Verdict, excess: float = 0.0, advice: str = "") -> Evidence:
+    return Evidence(
+        check="made", title="Made", finding=finding, sentence="So.", rule="none", excess=excess, advice=advice
+    )
+
+
+def diagnosis(*evidence: Evidence) -> Diagnosis:
+    return Diagnosis(model="m", data="d", threat=Linf("8/255"), examples=3, evidence=evidence)
+
+
+@pytest.mark.parametrize(
+    ("findings", "verdict"),
+    [
+        ((), "sound"),
+        (("sound", "sound"), "sound"),
+        (("sound", "suspicious"), "suspicious"),
+        (("suspicious", "masked", "sound"), "masked"),
+    ],
+)
+def test_the_gravest_finding_is_the_verdict(findings: tuple[Verdict, ...], verdict: str) -> None:
+    assert diagnosis(*map(item, findings)).verdict == verdict
+
+
+items = st.builds(item, st.sampled_from(list(SEVERITY)), st.floats(0, 100), st.sampled_from(["", "a", "b"]))
+
+
+@given(st.lists(items, max_size=8))
+def test_evidence_is_ordered_by_gravity_then_by_how_far_it_goes(evidence: list[Evidence]) -> None:
+    ordered = strongest_first(evidence)
+    ranks = [(SEVERITY[one.finding], one.excess) for one in ordered]
+    assert ranks == sorted(ranks, reverse=True)
+    found = diagnosis(*evidence)
+    assert found.evidence == ordered
+    assert found.against == tuple(one for one in ordered if one.finding != "sound")
+    assert len(set(found.advice)) == len(found.advice) and "" not in found.advice
+
+
+def test_a_diagnosis_comes_back_as_it_was(tmp_path: Path) -> None:
+    first = item("masked", 2.5, "soar evaluate RUN --attacks standard")
+    found = Diagnosis(
+        model="m", data="d", threat=L2("1.74"), examples=7, seed=3, evidence=(first,), is_whole=False
+    )
+    found.save(tmp_path / "diagnosis.json")
+    assert Diagnosis.load(tmp_path / "diagnosis.json") == found

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from rich.console import Console
+
+from soar.evaluation.diagnosis import Diagnosis
+from soar.evaluation.verdict_table import MEANING, verdict_table
+from tests.evaluation.test_diagnosis import diagnosis, item
+
+
+def shown(found: Diagnosis) -> str:
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(verdict_table(found))
+    return console.export_text()
+
+
+def test_the_gravest_comes_first_with_its_rule_and_the_verdict_last() -> None:
+    grave = replace(item("masked", 3.0, "soar evaluate [RUN]"), title="Grave", rule="from 5 points on")
+    text = shown(diagnosis(replace(item("sound"), title="Harmless", rule="unseen"), grave))
+    assert text.index("Grave") < text.index("from 5 points on") < text.index("Harmless")
+    assert "unseen" not in text
+    assert f"verdict: masked - {MEANING['masked']}" in text
+    assert text.rstrip().endswith("next: soar evaluate [RUN]"), "brackets are no markup"
+
+
+def test_a_first_look_says_so() -> None:
+    assert "first look" in shown(replace(diagnosis(), is_whole=False))
+    assert "first look" not in shown(diagnosis())
