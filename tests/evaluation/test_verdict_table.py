@@ -25,6 +25,13 @@ def test_the_gravest_comes_first_with_its_rule_and_the_verdict_last() -> None:
     assert text.rstrip().endswith("next: soar evaluate [RUN]"), "brackets are no markup"
 
 
+def test_what_to_run_next_names_the_run() -> None:
+    console = Console(width=200, record=True, file=io.StringIO())
+    advice = "soar diagnose RUN --source OTHER_RUN"
+    console.print(verdict_table(diagnosis(item("suspicious", 1.0, advice)), "runs/mine"))
+    assert "next: soar diagnose runs/mine --source OTHER_RUN" in console.export_text()
+
+
 def test_a_first_look_says_so() -> None:
     assert "first look" in shown(replace(diagnosis(), is_whole=False))
     assert "first look" not in shown(diagnosis())

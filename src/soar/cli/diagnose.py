@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         if world.is_main:
             found.save(output)
             remove_journals(journal)
-            Console().print(verdict_table(found))
+            Console().print(verdict_table(found, str(arguments.run_folder or "RUN")))
             print(f"saved {output}")
     return 0
 

@@ -17,8 +17,13 @@ MEANING: dict[Verdict, str] = {
 }
 
 
-def verdict_table(found: Diagnosis) -> Group:
-    """Make what is printed: one block for each check, the gravest first."""
+def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
+    """Make what is printed: one block for each check, the gravest first.
+
+    Args:
+        found: the diagnosis
+        run: the run folder to name in what should be run next
+    """
     from rich.console import Group
     from rich.padding import Padding
     from rich.text import Text
@@ -34,5 +39,5 @@ def verdict_table(found: Diagnosis) -> Group:
     lines += [Text(), Text.assemble("verdict: ", (verdict, STYLES[verdict]), f" - {MEANING[verdict]}")]
     if not found.is_whole:
         lines.append(Text("this is a first look; soar diagnose makes all checks"))
-    lines += [Text(f"next: {advice}") for advice in found.advice]
+    lines += [Text(f"next: {advice.replace('RUN', run, 1)}") for advice in found.advice]
     return Group(*lines)
