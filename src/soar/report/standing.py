@@ -41,7 +41,10 @@ def standing(run: RunContent) -> Standing:
         return Standing(
             "unknown", "not diagnosed", "Run soar diagnose on its folder to look for gradient masking."
         )
-    reason = found.evidence[0].sentence if found.evidence else "There is no evidence against the model."
+    if found.against:
+        reason = found.against[0].sentence
+    else:
+        reason = f"None of {len(found.evidence)} checks speaks against it."
     if found.is_whole:
         return Standing(found.verdict, found.verdict, reason)
     more = "Only the cheap checks were made: run soar diagnose on its folder for all of them."
