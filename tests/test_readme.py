@@ -80,6 +80,7 @@ def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             "evaluate": ["--examples", "5"],
             "diagnose": ["--examples", "3"],
             "report": ["--examples", "3"],
+            "sweep": ["--max_steps", "2", "--model.width", "4", "--validation.examples", "5"],
             "study": ["--examples", "5", "--max_steps", "1", "--validation.examples", "5"],
         }.get(words[1], [])
         quiet = [] if words[1] == "list" else ["--quiet", "--threads", "1"]

@@ -13,6 +13,7 @@ from soar.data import DATASETS
 from soar.models import MODELS
 from soar.objectives import OBJECTIVES
 from soar.registry import Registry
+from soar.reproduce.conduct import ORDER
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -26,7 +27,7 @@ def test_everything_is_listed_with_a_description(kind: str, capsys: pytest.Captu
         "models": MODELS,
         "datasets": DATASETS,
     }
-    files = {"recipes": recipes.names(), "studies": studies.names()}
+    files = {"recipes": recipes.names(), "studies": studies.names(), "tables": list(ORDER)}
     expected = files[kind] if kind in files else [entry.name for entry in registries[kind]]
     assert [line.split()[0] for line in lines] == expected
     assert all(len(line.split(maxsplit=1)[1]) > 15 for line in lines)

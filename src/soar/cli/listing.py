@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from soar.registry import Entry
 
-DESCRIPTION = "List objectives, attacks, suites, models, datasets, recipes or studies."
-KINDS = ("objectives", "attacks", "suites", "models", "datasets", "recipes", "studies")
+DESCRIPTION = "List objectives, attacks, suites, models, datasets, recipes, studies or tables."
+KINDS = ("objectives", "attacks", "suites", "models", "datasets", "recipes", "studies", "tables")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +36,12 @@ def _rows(kind: str) -> Iterable[tuple[str, str, str]]:
         from soar import studies
 
         return [(name, studies.load(name).description, "") for name in studies.names()]
+    if kind == "tables":
+        from soar.reproduce.conduct import ORDER
+        from soar.reproduce.experiments import experiment
+        from soar.reproduce.scales import SCALES
+
+        return [(name, experiment(name, SCALES["small"]).table.gist, "") for name in ORDER]
     if kind == "datasets":
         from soar.data.catalog import DATASETS
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 
 from soar import __version__
-from soar.cli import bench, data, demo, diagnose, evaluate, listing, report, study, train
+from soar.cli import bench, data, demo, diagnose, evaluate, listing, report, reproduce, study, sweep, train
 from soar.errors import UserError, unknown
 
 COMMANDS = {
@@ -19,11 +19,13 @@ COMMANDS = {
     "diagnose": diagnose,
     "report": report,
     "study": study,
+    "sweep": sweep,
+    "reproduce": reproduce,
     "data": data,
     "list": listing,
     "bench": bench,
 }
-TAKES_FIELDS = ("train", "study")
+TAKES_FIELDS = ("train", "study", "sweep")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

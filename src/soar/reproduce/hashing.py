@@ -1,0 +1,74 @@
+"""Hashes: what stands for everything that decides a result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from soar.errors import UserError
+from soar.recipes import Recipe
+
+_WITHOUT_EFFECT = ("save_minutes", "save_steps", "workers")
+
+
+def recipe_hash(recipe: Recipe, start: str = "") -> str:
+    """Give 16 hexadecimal digits that stand for everything that decides what a training gives.
+
+    The description, and how often checkpoints are written, have no part in it.
+
+    Args:
+        recipe: the whole recipe
+        start: the hash of the network whose weights it begins with, in place of `training.start_from`
+
+    >>> from soar.recipes import load
+    >>> recipe_hash(load("demo-robust")) == recipe_hash(load("demo-robust", ["--workers", "4"]))
+    True
+    >>> recipe_hash(load("demo-robust")) == recipe_hash(load("demo-robust", ["--seed", "1"]))
+    False
+    """
+    table = recipe.as_table()
+    del table["description"]
+    for name in _WITHOUT_EFFECT:
+        table["training"].pop(name, None)
+    if start:
+        table["training"]["start_from"] = start
+    return digest(table)[:16]
+
+
+def is_hash_of(key: str, recipe: Recipe) -> bool:
+    """Say whether a key belongs to a recipe whose `training.start_from` is a path.
+
+    The weights that it begins with are a network of a cache, known by the name of its folder, or any other,
+    known by what is in the file.
+    """
+    if not recipe.training.start_from:
+        return recipe_hash(recipe) == key
+    path = Path(recipe.training.start_from)
+    if recipe_hash(recipe, path.name) == key:
+        return True
+    from soar.training.weights import find_weights
+
+    try:
+        content = find_weights(path, "training.start_from").read_bytes()
+    except (UserError, OSError):
+        return False
+    return recipe_hash(recipe, hashlib.sha256(content).hexdigest()[:16]) == key
+
+
+def digest(value: Any) -> str:
+    """Sum up JSON values, whatever the order of their names; 9 and 9.0 are the same number.
+
+    >>> digest({"a": 9, "b": [1]}) == digest({"b": (1,), "a": 9.0})
+    True
+    """
+    return hashlib.sha256(json.dumps(_plain(value), sort_keys=True).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from soar.cli.main import main
+from soar.reproduce.local import Local
+from soar.reproduce.worker import perform
+from tests.reproduce.made import Pretender
+
+FIELDS = [
+    *(
+        "--model.width",
+        "4",
+        "--max_steps",
+        "3",
+        "--batch_size",
+        "16",
+        "--epochs",
+        "1",
+        "--data.validation",
+        "50",
+    ),
+    *("--validation.examples", "10", "--validation.steps", "1", "--guards.overfitting", "off"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> Pretender:
+    """Do jobs in this process, which needs no time to start."""
+    executor = Pretender(lambda job: perform(job, lambda _: None))
+    monkeypatch.setattr(Local, "run", lambda _, jobs, listen: executor.run(jobs, listen))
+    return executor
+
+
+def test_a_sweep_trains_selects_and_keeps_everything(
+    folder: Path, here: Pretender, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["sweep", "demo-robust", "--grid", "objective.steps=1,2", "--seeds", "2", *FIELDS]
+    assert main([*words, "--plan"]) == 0
+    planned = capsys.readouterr().out
+    assert "to train       4 networks" in planned and "objective.steps=2, seed 1" in planned
+    assert not (folder / "runs").exists(), "a plan leaves nothing behind"
+    assert main(words) == 0
+    shown = capsys.readouterr()
+    assert "selected on validation robust accuracy: objective.steps=" in shown.out
+    assert "[4/4] objective.steps=2, seed 1: done" in shown.err
+    (kept,) = (folder / "runs" / "reproduce" / "sweeps").iterdir()
+    assert {path.name for path in kept.iterdir()} == {"sweep.json", "sweep.txt", "sweep.svg"}
+    stored = json.loads((kept / "sweep.json").read_text())
+    assert [len(point["robust"]) for point in stored["points"]] == [2, 2]
+    for run in (run for point in stored["points"] for run in point["runs"]):
+        assert (folder / run / "recipe.toml").exists()
+
+    # A second call trains nothing, and a larger grid only what is new.
+    before = list(here.done)
+    assert main([*words, "--quiet"]) == 0
+    assert here.done == before
+    words[3] = "objective.steps=1,2,3"
+    assert main([*words, "--output", "mine"]) == 0
+    assert len(here.done) == len(before) + 2 and (folder / "mine" / "sweep.svg").exists()
+
+
+def test_a_training_that_fails_does_not_stop_the_others(
+    folder: Path, here: Pretender, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(job: object) -> None:
+        if "steps=2" in job.title:  # type: ignore[attr-defined]
+            raise ValueError("no room left")
+        perform(job, lambda _: None)  # type: ignore[arg-type]
+
+    here.work = work
+    assert main(["sweep", "demo-robust", "--grid", "objective.steps=2,1", *FIELDS]) == 1
+    shown = capsys.readouterr().out
+    assert "failed: no room left" in shown and "objective.steps=1 (" in shown
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ([], "--grid is missing"),
+        (["--grid", "objective.betaa=1"], "unknown option of Adversarial 'betaa'"),
+        (["--grid", "objective.steps="], "none empty"),
+        (["--grid", "objective.steps=many"], "objective.steps: got 'many'"),
+        (["--grid", "epoch=1"], "did you mean '--epochs'"),
+        (["--grid", "lr=0.1", "--seeds", "0"], "--seeds: got 0, expected at least 1"),
+        (["--grid", "lr=0.1", "--jobs", "0"], "--jobs: got 0, expected at least 1"),
+        (["--grid", "lr=0.1", "--epoch", "1"], "did you mean '--epochs'"),
+        (["--grid", "lr=0.1", "--device", "gpu"], "unknown device 'gpu'"),
+    ],
+)
+def test_mistakes_get_one_line(
+    folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", "demo-robust", *words]) == 2
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1
+    assert list(folder.iterdir()) == []
+
+
+def test_an_unknown_recipe_gets_the_nearest(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "demo-robst", "--grid", "lr=0.1"]) == 2
+    assert "did you mean 'demo-robust'?" in capsys.readouterr().err
