@@ -13,6 +13,6 @@ pytest.register_assert_rewrite("tests.objectives.shared")
 hypothesis.settings.register_profile("soar", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.load_profile("soar")
 torch.set_num_threads(1)
-# A shell that runs the tests in the background lets them ignore Ctrl-C, and so would the processes they start.
+# A shell that runs tests in the background lets them ignore Ctrl-C, and so would the processes they start.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

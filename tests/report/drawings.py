@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from soar.report.svg import width
+from soar.report.drawing.svg import width
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from soar import randomness
 from soar.data import Split
-from soar.report.subject import Subject
+from soar.report.exhibits.subject import Subject
 from soar.threat import Linf, Threat
 from tests.attacks.problems import SHAPE, Linear, said
 

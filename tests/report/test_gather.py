@@ -107,8 +107,8 @@ def test_a_second_report_computes_nothing(
     run: Run, gathered: tuple[Path, RunContent, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("soar.attacks.engine.run", refuse)
-    monkeypatch.setattr("soar.report.subject.run", refuse)
-    monkeypatch.setattr("soar.report.subject.predict", refuse)
+    monkeypatch.setattr("soar.report.exhibits.subject.run", refuse)
+    monkeypatch.setattr("soar.report.exhibits.subject.predict", refuse)
     monkeypatch.setattr(gather_module, "evaluate", refuse)
     lines: list[str] = []
     again = gather(run, examples=EXAMPLES, say=lines.append)

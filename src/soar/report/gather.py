@@ -22,16 +22,16 @@ from soar.evaluation.faster import faster
 from soar.evaluation.journal import fingerprint, remove_journals
 from soar.model_state import placement
 from soar.progress import Mode
-from soar.report import training_curves
-from soar.report.cache import Cache
-from soar.report.classes import classes_broken, found_ends
-from soar.report.commands import commands
 from soar.report.content import RunContent, Specimen, Surface
-from soar.report.eps_curve import FACTORS, Breaks, curves, measure
-from soar.report.gallery import gallery
-from soar.report.planes import surfaces
-from soar.report.records import Say, agrees, find_assessment, find_diagnosis
-from soar.report.subject import Subject
+from soar.report.exhibits import training_curves
+from soar.report.exhibits.cache import Cache
+from soar.report.exhibits.classes import classes_broken, found_ends
+from soar.report.exhibits.commands import commands
+from soar.report.exhibits.eps_curve import FACTORS, Breaks, curves, measure
+from soar.report.exhibits.gallery import gallery
+from soar.report.exhibits.planes import surfaces
+from soar.report.exhibits.records import Say, agrees, find_assessment, find_diagnosis
+from soar.report.exhibits.subject import Subject
 from soar.runs import Run
 from soar.training import checkpoints
 from soar.training.result import OUTCOME

@@ -9,8 +9,8 @@ from importlib import resources
 
 from soar import __version__
 from soar.errors import UserError
-from soar.report.charts import PALETTE
 from soar.report.content import RunContent
+from soar.report.drawing.charts import PALETTE
 from soar.report.markup import Html, tag
 from soar.report.sections.attacks import attacks
 from soar.report.sections.classes import classes

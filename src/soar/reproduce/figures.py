@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from soar.report.charts import PALETTE
-from soar.report.svg import EDGE, FAINT, coordinate, escaped, heading, legend, picture, text, width, wrapped
+from soar.report.drawing.charts import PALETTE
+from soar.report.drawing.svg import (
+    EDGE,
+    FAINT,
+    coordinate,
+    escaped,
+    heading,
+    legend,
+    picture,
+    text,
+    width,
+    wrapped,
+)
 from soar.reproduce.table_result import Cell, TableResult
 from soar.reproduce.table_text import number
 

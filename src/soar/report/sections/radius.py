@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from soar import epsilon
-from soar.report.charts import line_chart
 from soar.report.content import RunContent
+from soar.report.drawing.charts import line_chart
 from soar.report.markup import Html, tag
 from soar.report.sections.headline import distrusted
 from soar.report.sections.layout import chart, code, labelled, missing, section

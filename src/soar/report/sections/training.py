@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from soar.report.charts import line_chart
 from soar.report.content import Curve, RunContent
+from soar.report.drawing.charts import line_chart
 from soar.report.markup import Html, join, tag
 from soar.report.sections.layout import chart, code, labelled, missing, section
 

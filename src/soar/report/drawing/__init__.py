@@ -1,0 +1,1 @@
+"""Charts and pictures of loss surfaces as SVG text, for light and dark pages."""

@@ -1,0 +1,180 @@
+"""One line of a chart: its points, its looks in colour and in black and white, and the same in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from soar.report.content import Curve
+from soar.report.drawing.scales import Axis, is_shown, words
+from soar.report.drawing.svg import coordinate, escaped
+from soar.report.drawing.thinning import running_mean, thin
+
+# Colours tell curves apart for most people on most screens; dashes and markers do so for all, on paper too.
+# Four and five of them: a pair comes again only after 20 curves.
+_DASHES = ("", "7 3", "2 3", "9 3 2 3")
+_MARKERS = (
+    "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z",  # circle
+    "m-2.7-2.7h5.4v5.4h-5.4z",  # square
+    "m0-3.6l3.5 6.2h-7z",  # triangle
+    "m0-4l4 4l-4 4l-4-4z",  # diamond
+    "m-2.6-2.6l5.2 5.2m0-5.2l-5.2 5.2",  # cross
+)
+_COLOURS = 8
+_MOST_POINTS = 300
+_MOST_MARKERS = 40  # a curve with more points gets a few markers, only to be told apart
+_FEW_MARKERS = 6
+_SAID_IN_FULL = 8  # a curve with more points is summed up for screen readers
+
+
+class Point(NamedTuple):
+    """A point that has a place in the chart."""
+
+    x: float
+    y: float
+    raw: float
+    """y before smoothing"""
+    low: float
+    """the lower end of its interval, or y where there is none"""
+    high: float
+    part: int
+    """points of different parts have a gap between them"""
+
+
+@dataclass(frozen=True)
+class Plane:
+    """What all lines of a chart share: two axes and how their numbers are written."""
+
+    x: Axis
+    y: Axis
+    percent: bool
+    names: Mapping[float, str]
+    """what to write for numbers of the x axis, where they have a name"""
+
+    def at(self, x: float, y: float) -> str:
+        """Give the position of a pair of numbers."""
+        return f"{coordinate(self.x.at(x))} {coordinate(self.y.at(y))}"
+
+    def say(self, point: Point) -> str:
+        """Say a point in words, with all digits that matter."""
+        y, low, high = (words(one, percent=self.percent) for one in (point.y, point.low, point.high))
+        between = f" (95 % interval {low} to {high})" if point.low < point.high else ""
+        return f"{y}{between} at {self.names.get(point.x) or words(point.x)}"
+
+
+def points_of(curve: Curve, *, log: bool, smooth: int) -> list[Point]:
+    """Give the points of a curve that can be drawn, a few hundred at most.
+
+    Args:
+        curve: any curve
+        log: whether y has a logarithmic axis, on which only positive numbers have a place
+        smooth: how many points a running mean takes
+
+    >>> curve = Curve(label="", x=(0, 1, 2), y=(5.0, math.nan, 7.0))
+    >>> [(point.x, point.y, point.part) for point in points_of(curve, log=False, smooth=1)]
+    [(0, 5.0, 0), (2, 7.0, 1)]
+    """
+    shown = [
+        y if is_shown(x) and is_shown(y, log) else math.nan for x, y in zip(curve.x, curve.y, strict=True)
+    ]
+    means = running_mean(shown, smooth) if smooth > 1 else shown
+    found: list[Point] = []
+    part = 0
+    for k, (x, y, mean) in enumerate(zip(curve.x, shown, means, strict=True)):
+        if math.isnan(y):
+            part += bool(found) and found[-1].part == part
+            continue
+        low, high = (
+            ends[k] if k < len(ends) and is_shown(ends[k]) else mean for ends in (curve.low, curve.high)
+        )
+        found.append(Point(x, mean, y, low, high, part))
+    return [found[k] for k in thin([point.raw for point in found], _MOST_POINTS)]
+
+
+def line(k: int, label: str, points: list[Point], plane: Plane, *, strong: bool) -> str:
+    """Draw a line with its interval, its markers and what they say when pointed at.
+
+    Args:
+        k: the number of the line in its chart, from 0 on
+        label: its name
+        points: its points, as `points_of` gives them
+        plane: where they go
+        strong: whether to draw it thicker, in the colour of the text
+    """
+    parts = [list(part) for _, part in groupby(points, key=lambda point: point.part)]
+    drawn = [_band(part, plane) for part in parts if any(point.low < point.high for point in part)]
+    if any(point.raw != point.y for point in points):
+        raw = "".join(_path(plane.at(p.x, p.raw) for p in part) for part in parts)
+        drawn.append(f'<path d="{raw}" fill="none" stroke="currentColor" stroke-width="1" opacity=".3"/>')
+    curve = "".join(_path(plane.at(p.x, p.y) for p in part) for part in parts if len(part) > 1)
+    if curve:
+        drawn.append(f'<path d="{curve}" {_stroke(k, strong)}/>')
+    alone = {part[0] for part in parts if len(part) == 1}
+    for n, point in enumerate(points):
+        if _is_marked(n, len(points), k) or point in alone:
+            said = escaped(f"{label}: {plane.say(point)}")
+            drawn.append(f'<path d="M{plane.at(point.x, point.y)}{_marker(k)}"><title>{said}</title></path>')
+    return f'<g{_colour(k, strong)} fill="currentColor" stroke-linejoin="round">{"".join(drawn)}</g>'
+
+
+def swatch(k: int, *, strong: bool) -> str:
+    """Draw a short piece of a line for the legend: 26 wide, on a base line for text at 0."""
+    looks = f'<path d="M0-4h26" {_stroke(k, strong)}/><path d="M13-4{_marker(k)}"/>'
+    return f'<g{_colour(k, strong)} fill="currentColor">{looks}</g>'
+
+
+def describe(label: str, points: list[Point], plane: Plane) -> str:
+    """Say a line in words.
+
+    >>> axis = Axis(low=0, high=1, start=0, end=1)
+    >>> curve = Curve(label="", x=(0.0, 0.5), y=(0.9, 0.25))
+    >>> describe("PGD", points_of(curve, log=False, smooth=1), Plane(axis, axis, True, {0.5: "1/2"}))
+    'PGD: 90 % at 0, 25 % at 1/2.'
+    """
+    if not points:
+        return f"{label}: no numbers."
+    if len(points) <= _SAID_IN_FULL:
+        return f"{label}: {', '.join(map(plane.say, points))}."
+    lowest, highest = (plane.say(choose(points, key=lambda point: point.y)) for choose in (min, max))
+    first, last = plane.say(points[0]), plane.say(points[-1])
+    return f"{label}: begins with {first}, ends with {last}, lowest {lowest}, highest {highest}."
+
+
+def _band(part: list[Point], plane: Plane) -> str:
+    """Fill what lies between the ends of the intervals; a point alone gets a bar."""
+    if len(part) == 1:
+        p = part[0]
+        return f'<path d="{_path((plane.at(p.x, p.low), plane.at(p.x, p.high)))}" stroke="currentColor"/>'
+    there = [plane.at(p.x, p.high) for p in part]
+    back = [plane.at(p.x, p.low) for p in reversed(part)]
+    return f'<path d="{_path(there + back)}Z" opacity=".14"/>'
+
+
+def _path(places: Iterable[str]) -> str:
+    return "M" + "L".join(places)
+
+
+def _colour(k: int, strong: bool) -> str:
+    """Give a line its colour; one that matters most has that of the text."""
+    return "" if strong else f' style="color:var(--series-{k % _COLOURS + 1})"'
+
+
+def _stroke(k: int, strong: bool) -> str:
+    dashes = _DASHES[k % len(_DASHES)]
+    dashed = f' stroke-dasharray="{dashes}"' if dashes and not strong else ""
+    return f'fill="none" stroke="currentColor" stroke-width="{3 if strong else 1.8}"{dashed}'
+
+
+def _marker(k: int) -> str:
+    return f'{_MARKERS[k % len(_MARKERS)]}" stroke="currentColor" stroke-width="1.2'
+
+
+def _is_marked(n: int, count: int, k: int) -> bool:
+    """Choose points that get a marker: all of a few, otherwise some, in other places for each line."""
+    if count <= _MOST_MARKERS:
+        return True
+    stride = count // _FEW_MARKERS
+    return n == count - 1 or n % stride == (k * stride // 4 + stride // 2) % stride

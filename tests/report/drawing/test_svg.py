@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from soar.report.drawing.svg import coordinate, escaped, legend, picture, shorten, text, width, wrapped
+from tests.report.drawings import parsed, texts, words_at
+
+
+def test_coordinates_are_short() -> None:
+    assert [coordinate(one) for one in (0, -0.04, -0.06, 3.25001, 100)] == ["0", "0", "-0.1", "3.3", "100"]
+
+
+def test_what_xml_does_not_allow_is_replaced() -> None:
+    assert escaped("a\x00b\ud800c\ufffed") == "a\ufffdb\ufffdc\ufffdd"
+    assert escaped("two\nlines\there") == "two lines here"
+
+
+def test_a_text_that_fits_is_left_alone() -> None:
+    assert shorten("PGD-20", 100) == "PGD-20"
+
+
+def test_names_that_differ_at_their_end_still_do() -> None:
+    names = [shorten("adversarial-training-of-a-resnet-" + end, 150) for end in ("seed-1", "seed-2")]
+    assert names[0] != names[1] and all("…" in name for name in names)
+
+
+@given(st.text(max_size=300), st.floats(20, 500))
+def test_shortened_text_fits(words: str, most: float) -> None:
+    assert width(shorten(words, most)) <= most
+
+
+def test_a_megabyte_is_shortened_at_once() -> None:
+    assert len(shorten("x" * 1_000_000, 100)) < 20
+
+
+@given(st.text(max_size=300))
+def test_wrapped_text_fits(words: str) -> None:
+    rows = wrapped(words, 200, 14, 2)
+    assert len(rows) <= 2
+    assert all(width(row, 14) <= 200 for row in rows)
+
+
+def test_wrapping_keeps_all_words_where_there_is_room() -> None:
+    assert " ".join(wrapped("one two three four five six", 80, 12, 4)) == "one two three four five six"
+
+
+@given(st.text(max_size=50), st.text(max_size=50))
+def test_any_words_make_a_picture_that_shows_them(title: str, words: str) -> None:
+    root = parsed(picture(500, 50, [text(4, 20, shorten(words, 400))], title=title, description="x" + words))
+    assert escaped(root[0].text or "") == escaped(title)
+
+
+def test_a_legend_begins_a_new_row_and_overlaps_nowhere() -> None:
+    rows, bottom = legend([(f"curve number {k}", "") for k in range(7)], 20, 420)
+    root = parsed(picture(420, bottom, rows, title="t", description="d"))
+    assert len(texts(root)) == 7
+    spans = sorted((base, left, right) for left, right, base in words_at(root))
+    assert {base for base, _, _ in spans} == {20 + 19 * k for k in range(len({b for b, _, _ in spans}))}
+    for (base, _, right), (other, left, _) in pairwise(spans):
+        assert base != other or left > right + 26  # room for the next swatch

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from soar.report.content import Frame, Specimen
+from soar.report.exhibits.cache import Cache
+
+SPECIMEN = Specimen(
+    index=3,
+    label=1,
+    magnified=2.5,
+    frames=(Frame(eps="8/255", image=b"\x89PNG\x00", perturbation=b"", probabilities=(0.25, 0.75)),),
+)
+
+
+def cache(folder: Path, fingerprint: str = "a", lines: list[str] | None = None) -> Cache:
+    return Cache(folder, fingerprint, say=([] if lines is None else lines).append)
+
+
+def test_what_was_kept_comes_back_as_it_was_and_is_not_computed_again(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def compute() -> tuple[Specimen, ...]:
+        calls.append(1)
+        return (SPECIMEN,)
+
+    for _ in range(2):
+        assert cache(tmp_path).kept("gallery", tuple[Specimen, ...], compute) == (SPECIMEN,)
+    assert len(calls) == 1
+    assert cache(tmp_path).load("gallery", tuple[Specimen, ...]) == (SPECIMEN,)
+
+
+def test_other_weights_and_other_settings_are_computed_again(tmp_path: Path) -> None:
+    lines: list[str] = []
+    cache(tmp_path).save("one", 1, about="quick")
+    assert cache(tmp_path, "b", lines).load("one", int, about="quick") is None
+    assert cache(tmp_path, "a", lines).load("one", int, about="standard") is None
+    assert cache(tmp_path, "a", lines).load("one", int, about="quick") == 1
+    assert lines == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "",
+        lambda text: "[]",
+        lambda text: text.replace('"eps"', '"epz"'),
+        lambda text: text.replace("0.25", "0.26"),
+        lambda text: text.replace('"format": 1', '"format": 99'),
+        lambda text: text.replace('"exhibit"', '"assessment"'),
+        lambda text: json.dumps({"format": 1, "kind": "exhibit"}),
+    ],
+)
+def test_a_damaged_file_is_told_in_one_line_and_made_again(tmp_path: Path, damage: object) -> None:
+    lines: list[str] = []
+    kept = cache(tmp_path, lines=lines)
+    kept.save("gallery", (SPECIMEN,))
+    file = tmp_path / "gallery.json"
+    before = file.read_text()
+    file.write_text(damage(before))  # type: ignore[operator]
+    assert file.read_text() != before
+    assert kept.kept("gallery", tuple[Specimen, ...], lambda: (SPECIMEN,)) == (SPECIMEN,)
+    assert len(lines) == 1 and "\n" not in lines[0] and lines[0].endswith("it is made again")
+    assert str(file) in lines[0]
+    assert file.read_text() == before
+
+
+def test_content_of_another_kind_is_not_trusted(tmp_path: Path) -> None:
+    lines: list[str] = []
+    cache(tmp_path).save("one", ["text"])
+    assert cache(tmp_path, lines=lines).load("one", tuple[int, ...]) is None
+    assert len(lines) == 1 and "one.json" in lines[0]
+
+
+def test_where_nothing_can_be_kept_the_exhibit_is_still_given(tmp_path: Path) -> None:
+    (tmp_path / "report").write_text("a file where the folder should be")
+    lines: list[str] = []
+    kept = cache(tmp_path / "report", lines=lines)
+    assert not kept.is_writable
+    assert kept.kept("one", int, lambda: 5) == 5
+    assert len(lines) == 1 and "cannot be kept" in lines[0]
+
+
+def test_a_folder_that_can_be_made_is_writable(tmp_path: Path) -> None:
+    assert cache(tmp_path / "a" / "b").is_writable

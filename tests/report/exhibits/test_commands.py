@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from soar.attacks.suites import resolve
+from soar.evaluation import Assessment, evaluate
+from soar.report.exhibits.commands import commands
+from tests.report.linear import linear_subject
+
+
+@pytest.fixture(scope="module")
+def quick() -> Assessment:
+    return assessment("quick")
+
+
+def assessment(*attacks: str) -> Assessment:
+    subject = linear_subject(count=4, wrong=0)
+    made = evaluate(subject.model, subject.split, subject.threat, list(attacks), seed=5, check=False)
+    return replace(made, environment={})
+
+
+def test_what_was_typed_is_shown_again(quick: Assessment) -> None:
+    typed = replace(quick, environment={"command": "soar evaluate runs/a --attacks quick"})
+    environment = {"command": "soar train demo-soar --epochs 2"}
+    assert commands(Path("runs/a"), environment, typed, is_diagnosed=True) == (
+        "soar train demo-soar --epochs 2",
+        "soar evaluate runs/a --attacks quick",
+        "soar diagnose runs/a",
+        "soar report runs/a",
+    )
+
+
+@pytest.mark.parametrize(
+    "command", [None, "", "pytest -q", "train.py --epochs 2", "soar report runs/a", "soar"]
+)
+def test_what_was_made_otherwise_is_repeated_from_the_recipe(quick: Assessment, command: str | None) -> None:
+    environment = {} if command is None else {"command": command}
+    assert commands(Path("runs/my run"), environment, quick, is_diagnosed=False) == (
+        "soar train 'runs/my run/recipe.toml'",
+        "soar evaluate 'runs/my run' --examples 4 --seed 5 --attacks quick",
+        "soar report 'runs/my run'",
+    )
+
+
+def test_a_module_that_was_run_is_named_so(quick: Assessment) -> None:
+    environment = {"command": "__main__.py study baselines --threads 1"}
+    first, *_ = commands(Path("a"), environment, quick, is_diagnosed=False)
+    assert first == "python -m soar study baselines --threads 1"
+
+
+@pytest.mark.parametrize(
+    "attacks",
+    [
+        ("pgd",),
+        ("fgsm", "pgd:steps=3,restarts=2,loss=margin"),
+        ("square:queries=20",),
+        ("pgd:steps=2,random_start=false", "apgd:steps=4"),
+    ],
+)
+def test_attacks_as_text_mean_the_same_attacks(attacks: tuple[str, ...]) -> None:
+    line = commands(Path("a"), {}, assessment(*attacks), is_diagnosed=False)[1]
+    words = shlex.split(line)
+    again = resolve(words[words.index("--attacks") + 1 :])
+    assert [one.attack for one in again] == [one.attack for one in resolve(list(attacks))]

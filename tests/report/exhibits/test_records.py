@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from soar.evaluation import Assessment, evaluate
+from soar.evaluation.diagnosis import Diagnosis, Evidence
+from soar.report.exhibits.records import agrees, find_assessment, find_diagnosis
+from soar.threat import Linf
+from tests.report.linear import linear_subject
+
+DATA, THREAT = "clothes (test)", Linf("0.05")
+
+
+@pytest.fixture(scope="module")
+def made() -> Assessment:
+    subject = linear_subject(THREAT)
+    return evaluate(subject.model, subject.split, THREAT, ["fgsm", "pgd"], data_name=DATA, check=False)
+
+
+def diagnosis(model: str, *, is_whole: bool = True) -> Diagnosis:
+    evidence = Evidence(check="losses", title="", finding="sound", sentence="", rule="")
+    return Diagnosis(
+        model=model, data=DATA, threat=THREAT, examples=9, evidence=(evidence,), is_whole=is_whole
+    )
+
+
+def save(found: Assessment | Diagnosis, path: Path, *, time: int = 0) -> None:
+    found.save(path)
+    os.utime(path, (time, time))
+
+
+def chosen(folder: Path, lines: list[str] | None = None) -> str | None:
+    say = ([] if lines is None else lines).append
+    found = find_assessment(folder, DATA, THREAT, say, lambda one: one.model != "other weights")
+    return None if found is None else found.model
+
+
+def test_most_examples_then_most_attacks_then_the_newest(tmp_path: Path, made: Assessment) -> None:
+    half = made.select(torch.arange(10))
+    few = replace(made, attacks=made.attacks[:1])
+    save(replace(half, model="half"), tmp_path / "assessment.json", time=9)
+    assert chosen(tmp_path) == "half"
+    save(replace(few, model="few"), tmp_path / "assessment-2.json", time=8)
+    assert chosen(tmp_path) == "few"
+    save(replace(made, model="older"), tmp_path / "assessment-test.json", time=5)
+    assert chosen(tmp_path) == "older"
+    save(replace(made, model="newer"), tmp_path / "assessment-test-2.json", time=6)
+    lines: list[str] = []
+    assert chosen(tmp_path, lines) == "newer"
+    assert lines == [f"{tmp_path / 'assessment-test-2.json'}: used, 20 images, 2 attacks"]
+
+
+def test_what_does_not_belong_is_passed_over_in_one_line_each(tmp_path: Path, made: Assessment) -> None:
+    save(replace(made, data="clothes (validation)"), tmp_path / "assessment-a.json")
+    save(replace(made, threat=Linf("0.1")), tmp_path / "assessment-b.json")
+    save(replace(made, model="other weights"), tmp_path / "assessment-c.json")
+    (tmp_path / "assessment-d.json").write_text('{"format"')
+    (tmp_path / "assessment-e.json").write_text("\x00")
+    lines: list[str] = []
+    assert chosen(tmp_path, lines) is None
+    assert len(lines) == 5 and all("passed over" in line and "\n" not in line for line in lines)
+    assert "clothes (validation), linf 0.05; the run's is clothes (test), linf 0.05" in lines[0]
+    assert "linf 0.1" in lines[1] and "made of other weights" in lines[2]
+    assert "assessment-d.json" in lines[3] and "assessment-e.json" in lines[4]
+
+
+def test_a_whole_diagnosis_before_a_newer_first_look(tmp_path: Path) -> None:
+    lines: list[str] = []
+
+    def found() -> str | None:
+        one = find_diagnosis(tmp_path, DATA, THREAT, lines.append)
+        return None if one is None else one.model
+
+    assert found() is None
+    save(diagnosis("look", is_whole=False), tmp_path / "diagnosis-3.json", time=9)
+    assert found() == "look"
+    save(diagnosis("old"), tmp_path / "diagnosis.json", time=1)
+    save(diagnosis("new"), tmp_path / "diagnosis-2.json", time=2)
+    assert found() == "new" and lines == []
+    (tmp_path / "diagnosis-4.json").write_text("{}")
+    assert found() == "new" and len(lines) == 1
+
+
+def test_a_model_agrees_with_what_was_said_of_it_but_for_rounding(made: Assessment) -> None:
+    subject = linear_subject(THREAT)
+    assert agrees(made, subject.split, subject.correct)
+    one, two = subject.correct.clone(), subject.correct.clone()
+    one[4] ^= True
+    two[4:6] ^= True
+    assert agrees(made, subject.split, one)
+    assert not agrees(made, subject.split, two)
+
+
+def test_the_same_image_is_found_by_its_index(made: Assessment) -> None:
+    subject = linear_subject(THREAT)
+    order = torch.arange(19, -1, -1)
+    assert agrees(made, subject.split.subset(order), subject.correct[order])
+    assert not agrees(made, subject.split.subset(order), subject.correct)
+    unknown = replace(made, index=made.index + 1000)
+    assert agrees(unknown, subject.split, ~subject.correct), "nothing is known that could disagree"
