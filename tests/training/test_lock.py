@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -33,3 +35,17 @@ def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path: Path) -> 
     lock.release()
     lock.acquire()
     lock.release()
+
+
+def test_a_file_system_without_locks_is_used_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    first, second = RunLock(tmp_path), RunLock(tmp_path)
+    first.acquire()
+    second.acquire()
+    first.release()
+    second.release()

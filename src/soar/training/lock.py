@@ -35,9 +35,12 @@ class RunLock:
         file = self._path.open("a")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             file.close()
             raise UserError(f"{self._path.parent}: another process is training here; wait for it") from None
+        except OSError:  # Some network file systems have no such lock either.
+            file.close()
+            return
         self._file = file
 
     def release(self) -> None:
