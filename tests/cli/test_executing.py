@@ -6,10 +6,10 @@ import pytest
 
 from soar.cli import executing
 from soar.errors import UserError
-from soar.reproduce.cluster import Cluster
-from soar.reproduce.job import Ending
-from soar.reproduce.local import Local, cores
-from soar.reproduce.plan import Plan
+from soar.reproduce.planning.plan import Plan
+from soar.reproduce.running.cluster import Cluster
+from soar.reproduce.running.job import Ending
+from soar.reproduce.running.local import Local, cores
 from tests.reproduce.made import measuring, training
 
 

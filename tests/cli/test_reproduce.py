@@ -13,9 +13,9 @@ import pytest
 
 from soar.cli.main import main
 from soar.evaluation import files
-from soar.reproduce.job import Job
-from soar.reproduce.local import Local
-from soar.reproduce.worker import perform
+from soar.reproduce.running.job import Job
+from soar.reproduce.running.local import Local
+from soar.reproduce.running.worker import perform
 from tests.reproduce.made import Pretender
 
 TWO = ["reproduce", "adv_linf", "--scale", "smoke", "--only", "ResNet / Standard", "ResNet / ADV"]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from soar.cli.main import main
-from soar.reproduce.local import Local
-from soar.reproduce.worker import perform
+from soar.reproduce.running.local import Local
+from soar.reproduce.running.worker import perform
 from tests.reproduce.made import Pretender
 
 FIELDS = [

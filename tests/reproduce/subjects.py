@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from soar.data import Dataset, Split
-from soar.reproduce.subject import Subject
+from soar.reproduce.measuring.subject import Subject
 
 
 class Linear(nn.Module):

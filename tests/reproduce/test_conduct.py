@@ -7,10 +7,11 @@ import safetensors.torch
 import torch
 
 from soar.errors import UserError
-from soar.reproduce import conduct, experiments
-from soar.reproduce.cache import Cache
-from soar.reproduce.job import Event, Job
-from soar.reproduce.scales import SCALES
+from soar.reproduce import conduct
+from soar.reproduce.planning import experiments
+from soar.reproduce.planning.scales import SCALES
+from soar.reproduce.running.cache import Cache
+from soar.reproduce.running.job import Event, Job
 from tests.reproduce.made import Pretender
 
 SMOKE = SCALES["smoke"]

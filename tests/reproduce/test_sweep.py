@@ -8,11 +8,11 @@ import torch
 from safetensors.torch import save_file
 
 from soar.errors import UserError
-from soar.reproduce.cache import Cache
 from soar.reproduce.grid import Sweep, parse
-from soar.reproduce.job import Ending
+from soar.reproduce.running.cache import Cache
+from soar.reproduce.running.job import Ending
+from soar.reproduce.showing.sweep_show import chart, table, verdict
 from soar.reproduce.sweep import Point, points, save, selected, trials
-from soar.reproduce.sweep_show import chart, table, verdict
 from tests.reproduce.made import write_file
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from soar import recipes
 from soar.recipes import Recipe
-from soar.reproduce.cache import recipe_hash
-from soar.reproduce.job import Job
+from soar.reproduce.running.cache import recipe_hash
+from soar.reproduce.running.job import Job
 
 FLAGS = [
     *("--model.width", "4", "--max_steps", "4", "--batch_size", "16", "--epochs", "1"),

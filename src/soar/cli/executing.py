@@ -12,8 +12,8 @@ from soar.device import CHOICES, choose
 from soar.errors import UserError
 
 if TYPE_CHECKING:
-    from soar.reproduce.job import Ending, Executor
-    from soar.reproduce.plan import Plan
+    from soar.reproduce.planning.plan import Plan
+    from soar.reproduce.running.job import Ending, Executor
 
 CACHE = Path("runs") / "reproduce"
 
@@ -60,10 +60,10 @@ def make_executor(arguments: argparse.Namespace) -> tuple[Executor, int, str]:
         if number is not None and number < 1:
             raise UserError(f"--{name}: got {number}, expected at least 1")
     device = choose(arguments.device)
-    from soar.reproduce.local import Local, cores
+    from soar.reproduce.running.local import Local, cores
 
     if arguments.cluster is not None:
-        from soar.reproduce.cluster import Cluster
+        from soar.reproduce.running.cluster import Cluster
 
         # Only Ray knows how many CPUs there are, and it is asked when the work begins.
         return Cluster(arguments.cluster or None), arguments.jobs or cores(), device

@@ -51,10 +51,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Plan, work, compare; a second call goes on with what an earlier one did not finish."""
     from rich.console import Console
 
-    from soar.reproduce import conduct, show
-    from soar.reproduce.cache import Cache
-    from soar.reproduce.scales import scale
-    from soar.reproduce.watch import Watch
+    from soar.reproduce import conduct
+    from soar.reproduce.planning.scales import scale
+    from soar.reproduce.running.cache import Cache
+    from soar.reproduce.showing import show
+    from soar.reproduce.showing.watch import Watch
 
     ids = conduct.tables(arguments.tables)
     executor, room, device = make_executor(arguments)
@@ -113,7 +114,8 @@ def _tell(result: TableResult, folder: Path) -> None:
     """Print a table with the claims about it, and keep it as numbers and as text."""
     from rich.console import Console
 
-    from soar.reproduce import conduct, show, table_file
+    from soar.reproduce import conduct, table_file
+    from soar.reproduce.showing import show
 
     console = Console(record=True, width=None if Console().is_terminal else 140)
     show.table(console, result, conduct.paper_of(result))

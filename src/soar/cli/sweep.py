@@ -43,10 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Plan, train, select; a second call goes on with what an earlier one did not finish."""
     from rich.console import Console
 
-    from soar.reproduce import grid, show, sweep
-    from soar.reproduce.cache import Cache
-    from soar.reproduce.plan import plan
-    from soar.reproduce.watch import Watch
+    from soar.reproduce import grid, sweep
+    from soar.reproduce.planning.plan import plan
+    from soar.reproduce.running.cache import Cache
+    from soar.reproduce.showing import show
+    from soar.reproduce.showing.watch import Watch
 
     asked = grid.Sweep(
         recipe=arguments.recipe,
@@ -80,7 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _tell(console: Console, asked: Sweep, found: list[Point], folder: Path) -> None:
     """Print the result and keep it as numbers, text and a chart."""
-    from soar.reproduce import show, sweep, sweep_show
+    from soar.reproduce import sweep
+    from soar.reproduce.showing import show, sweep_show
 
     console.print()
     console.print(sweep_show.table(asked, found))

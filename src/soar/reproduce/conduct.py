@@ -9,14 +9,14 @@ from typing import Any
 
 from soar.errors import UserError, unknown
 from soar.paper.tables import PaperTable
-from soar.reproduce import experiments
-from soar.reproduce.cache import Cache
 from soar.reproduce.claims import Judged, judge
 from soar.reproduce.gather import gather
-from soar.reproduce.job import Ending, Event, Executor, Job
-from soar.reproduce.measurement import Experiment, RowPlan
-from soar.reproduce.plan import Plan, plan
-from soar.reproduce.scales import SCALES, Scale
+from soar.reproduce.measuring.measurement import Experiment, RowPlan
+from soar.reproduce.planning import experiments
+from soar.reproduce.planning.plan import Plan, plan
+from soar.reproduce.planning.scales import SCALES, Scale
+from soar.reproduce.running.cache import Cache
+from soar.reproduce.running.job import Ending, Event, Executor, Job
 from soar.reproduce.table_result import TableResult
 
 ORDER = (

@@ -7,11 +7,11 @@ from typing import Any
 
 from soar.environment import environment
 from soar.paper.tables import PaperRow
-from soar.reproduce import experiments
-from soar.reproduce.cache import Cache
-from soar.reproduce.job import Ending
-from soar.reproduce.measurement import Experiment, RowPlan
-from soar.reproduce.scales import Scale
+from soar.reproduce.measuring.measurement import Experiment, RowPlan
+from soar.reproduce.planning import experiments
+from soar.reproduce.planning.scales import Scale
+from soar.reproduce.running.cache import Cache
+from soar.reproduce.running.job import Ending
 from soar.reproduce.table_file import flags
 from soar.reproduce.table_result import Cell, TableResult
 

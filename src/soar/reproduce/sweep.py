@@ -15,11 +15,11 @@ from typing import Any
 from soar.errors import UserError
 from soar.evaluation.files import write_json
 from soar.recipes import Recipe
-from soar.reproduce.cache import Cache, recipe_hash
-from soar.reproduce.estimates import train_seconds
 from soar.reproduce.grid import Place, Sweep
-from soar.reproduce.job import Ending, Job
-from soar.reproduce.scales import SCALES
+from soar.reproduce.planning.estimates import train_seconds
+from soar.reproduce.planning.scales import SCALES
+from soar.reproduce.running.cache import Cache, recipe_hash
+from soar.reproduce.running.job import Ending, Job
 from soar.training import checkpoints
 from soar.training.weights import find_weights
 

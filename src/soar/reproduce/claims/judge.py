@@ -42,7 +42,7 @@ def claims(table_id: str) -> tuple[Claim, ...]:
     """Give the paper's claims about one of its tables.
 
     Args:
-        table_id: one of soar.reproduce.experiments.TABLES
+        table_id: one of soar.reproduce.planning.experiments.TABLES
 
     Raises:
         UserError: if there is no such table
@@ -56,7 +56,7 @@ def judge(table_id: str, result: TableResult) -> tuple[Judged, ...]:
     """Hold every claim about a table against our numbers.
 
     Args:
-        table_id: one of soar.reproduce.experiments.TABLES
+        table_id: one of soar.reproduce.planning.experiments.TABLES
         result: cells with what was measured; what is missing leaves claims undecided
 
     Raises:

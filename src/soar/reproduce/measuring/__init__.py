@@ -1,0 +1,1 @@
+"""How each number of a table is measured, one kind a file."""

@@ -1,0 +1,1 @@
+"""Tables, claims, plans and progress for the terminal; figures and the results page."""

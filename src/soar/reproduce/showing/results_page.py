@@ -1,0 +1,152 @@
+"""The page of results, made of JSON files: `python -m soar.reproduce.showing.results_page DIR`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from soar.errors import UserError
+from soar.paper.tables import PaperTable
+from soar.reproduce import table_file
+from soar.reproduce.claims import Judged
+from soar.reproduce.conduct import ORDER, judged, paper_of
+from soar.reproduce.gather import VALIDATION
+from soar.reproduce.showing.figures import bars
+from soar.reproduce.showing.show import legend, selection, tally
+from soar.reproduce.showing.table_text import missing, texts
+from soar.reproduce.showing.watch import duration
+from soar.reproduce.table_result import TableResult
+
+_MARKS = {"held": "✓", "not held": "✗", "undecided": "?"}
+
+
+def build(folder: Path) -> Path:
+    """Make a page of all results in a folder, with a figure for each.
+
+    Args:
+        folder: holds TABLE-SCALE.json files as `soar reproduce` writes them
+
+    Returns:
+        The page.
+
+    Raises:
+        UserError: if there are no results, one is damaged, or nothing can be written
+    """
+    results = [table_file.load(path) for path in sorted(folder.glob("*-*.json"))]
+    if not results:
+        raise UserError(
+            f"{folder}: there are no TABLE-SCALE.json files; soar reproduce --output {folder} makes them"
+        )
+    results.sort(key=lambda result: (ORDER.index(paper_of(result).id), result.scale))
+    pairs = [(result, judged(result)) for result in results]
+    try:
+        for result in results:
+            paper = paper_of(result)
+            (folder / f"{_name(result)}.svg").write_text(bars(result, title=paper.gist, unit=paper.unit))
+        page = folder / "README.md"
+        page.write_text(
+            "\n".join([*_head(pairs), *(line for pair in pairs for line in _section(*pair))]) + "\n"
+        )
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written ({error.strerror})") from None
+    return page
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Build the page of a folder."""
+    if len(arguments) != 1:
+        print("soar: expected one folder: python -m soar.reproduce.showing.results_page DIR", file=sys.stderr)
+        return 2
+    try:
+        print(build(Path(arguments[0])))
+    except UserError as error:
+        print(f"soar: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _name(result: TableResult) -> str:
+    return f"{result.table}-{result.scale}"
+
+
+def _command(result: TableResult) -> str:
+    seeds = f" --seeds {result.seeds}" if result.seeds > 1 else ""
+    return f"soar reproduce {result.table} --scale {result.scale}{seeds}"
+
+
+def _head(pairs: Sequence[tuple[TableResult, Sequence[Judged]]]) -> list[str]:
+    """Write what the page is, and a line for each table."""
+    lines = [
+        "# The paper's tables, reproduced",
+        "",
+        "Made by `python -m soar.reproduce.showing.results_page` from the JSON files beside it, which",
+        "`soar reproduce` wrote. Our experiments differ from the paper's: read each caution first.",
+        "",
+        "| table | scale | seeds | numbers | claims |",
+        "|---|---|---|---|---|",
+    ]
+    for result, found in pairs:
+        cells = [cell for row in result.rows.values() for cell in row.values()]
+        counted = f"{sum(bool(cell.values) for cell in cells)} of {len(cells)}"
+        link = f"[{result.table}](#{_name(result).lower()})"
+        verdicts = tally(found) if found else "none"
+        lines.append(f"| {link} | {result.scale} | {result.seeds} | {counted} | {verdicts} |")
+    every = [one for _, found in pairs for one in found]
+    return [*lines, "", f"Claims of the paper over all tables: {tally(every)}.", ""]
+
+
+def _section(result: TableResult, found: Sequence[Judged]) -> list[str]:
+    paper = paper_of(result)
+    lines = [
+        f"## {_name(result)}",
+        "",
+        f"{paper.gist}.",
+        "",
+        f"**Caution.** {result.caution}",
+        "",
+        *_table(result, paper),
+        "",
+        f"{legend(result, paper.unit)}; measured in {duration(result.seconds)} of one process."
+        f" [Numbers]({_name(result)}.json), made by `{_command(result)}`.",
+        "",
+    ]
+    if VALIDATION in result.environment:
+        lines += [f"{selection(result, paper.row_key)}.", ""]
+    for places, reason, commands in missing(result):
+        lines.append(f"- missing: {places}: {reason}" + "".join(f"; `{one}`" for one in commands))
+    lines += ["", f"![paper and ours, {result.table}]({_name(result)}.svg)", ""]
+    return lines + _claims(found)
+
+
+def _table(result: TableResult, paper: PaperTable) -> list[str]:
+    """Write a cell as "paper → ours (difference)"."""
+    columns = list(next(iter(result.rows.values()), {}))
+    lines = [f"| {paper.row_key} | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for row, cells in result.rows.items():
+        shown = []
+        for column in columns:
+            theirs, ours, difference = texts(cells[column], paper.unit)
+            more = f" ({difference})" if cells[column].difference is not None else ""
+            shown.append(f"{theirs} → **{ours}**{more}" if cells[column].values else f"{theirs} → -")
+        lines.append(f"| {row} | {' | '.join(shown)} |")
+    return [*lines, "", "Each cell: the paper's number → **ours** (difference)."]
+
+
+def _claims(found: Sequence[Judged]) -> list[str]:
+    if not found:
+        return []
+    lines = ["| | claim of the paper | on our numbers |", "|---|---|---|"]
+    for one in found:
+        claim = f"{one.claim.text} ({one.claim.source})" if one.claim.source else one.claim.text
+        lines.append(f"| {_MARKS[one.verdict]} {one.verdict} | {_safe(claim)} | {_safe(one.why)} |")
+    return [*lines, ""]
+
+
+def _safe(text: str) -> str:
+    """Keep a text within its cell of a Markdown table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
