@@ -14,26 +14,10 @@ import pytest
 from soar.cli.main import main
 from soar.evaluation import files
 from soar.reproduce.running.job import Job
-from soar.reproduce.running.local import Local
-from soar.reproduce.running.worker import perform
 from tests.reproduce.made import Pretender
 
 TWO = ["reproduce", "adv_linf", "--scale", "smoke", "--only", "ResNet / Standard", "ResNet / ADV"]
 ONE = ["reproduce", "confidence", "--scale", "smoke", "--only", "Standard", "--jobs", "1"]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> Pretender:
-    """Do jobs in this process, which needs no time to start."""
-    executor = Pretender(lambda job: perform(job, lambda _: None))
-    monkeypatch.setattr(Local, "run", lambda _, jobs, listen: executor.run(jobs, listen))
-    return executor
 
 
 def test_two_rows_are_trained_measured_and_compared_and_then_are_there(

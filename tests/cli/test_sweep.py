@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from soar.cli.main import main
-from soar.reproduce.running.local import Local
 from soar.reproduce.running.worker import perform
 from tests.reproduce.made import Pretender
 
@@ -25,20 +24,6 @@ FIELDS = [
     ),
     *("--validation.examples", "10", "--validation.steps", "1", "--guards.overfitting", "off"),
 ]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> Pretender:
-    """Do jobs in this process, which needs no time to start."""
-    executor = Pretender(lambda job: perform(job, lambda _: None))
-    monkeypatch.setattr(Local, "run", lambda _, jobs, listen: executor.run(jobs, listen))
-    return executor
 
 
 def test_a_sweep_trains_selects_and_keeps_everything(
