@@ -92,6 +92,16 @@ class Probe:
         """Which clean images are classified right, on the CPU."""
         return (self.logits.argmax(dim=1) == self.labels).cpu()
 
+    def right(self, most: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Give images, classes and identities of the examples that are classified right.
+
+        Args:
+            most: so many of them at most, the first ones
+        """
+        rows = self.correct.nonzero()[:most, 0]
+        here = rows.to(self.x.device)
+        return self.x[here], self.labels[here], self.index[rows]
+
     def robust(
         self, attack: Attack[Any], *, threat: Threat | None = None, temperature: float = 1.0
     ) -> Tensor:

@@ -51,18 +51,11 @@ def judge(found: GradientNumbers) -> Evidence:
 
 def examine(probe: Probe) -> Evidence:
     """Look at the slopes at all examples that are classified right."""
-    rows = probe.correct.nonzero()[:, 0]
-    if not len(rows):
+    x, labels, index = probe.right()
+    if not len(x):
         return not_made(CHECK, TITLE, RULE, "no clean image is classified right")
-    here = rows.to(probe.x.device)
     found = gradient_numbers(
-        probe.model,
-        probe.x[here],
-        probe.labels[here],
-        probe.threat,
-        index=probe.index[rows],
-        seed=probe.seed,
-        batch_size=probe.batch_size,
+        probe.model, x, labels, probe.threat, index=index, seed=probe.seed, batch_size=probe.batch_size
     )
     return judge(found)
 

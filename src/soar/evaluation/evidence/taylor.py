@@ -125,18 +125,11 @@ def judge(found: TaylorNumbers) -> Evidence:
 
 def examine(probe: Probe) -> Evidence:
     """Expand the loss around the first examples that are classified right."""
-    rows = probe.correct.nonzero()[:MOST_EXAMPLES, 0]
-    if not len(rows):
+    x, labels, index = probe.right(MOST_EXAMPLES)
+    if not len(x):
         return not_made(CHECK, TITLE, RULE, "no clean image is classified right")
-    here = rows.to(probe.x.device)
     found = taylor_numbers(
-        probe.model,
-        probe.x[here],
-        probe.labels[here],
-        probe.threat,
-        index=probe.index[rows],
-        seed=probe.seed,
-        batch_size=probe.batch_size,
+        probe.model, x, labels, probe.threat, index=index, seed=probe.seed, batch_size=probe.batch_size
     )
     return judge(found)
 
