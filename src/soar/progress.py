@@ -59,7 +59,7 @@ class Progress:
         self._unit = unit
         self._interval = interval
         self._stream = sys.stderr if stream is None else stream
-        self._mode = _resolve(mode, self._stream)
+        self._mode = shown_as(mode, self._stream)
         self._clock = clock
         self._fields: dict[str, Value] = {}
         self._share: float | None = None
@@ -144,7 +144,8 @@ class Progress:
         print(line, file=self._stream, flush=True)
 
 
-def _resolve(mode: Mode, stream: TextIO) -> Mode:
+def shown_as(mode: Mode, stream: TextIO) -> Mode:
+    """Decide what "auto" means for a stream: live in a terminal, plain lines elsewhere."""
     if mode != "auto":
         return mode
     return "live" if stream.isatty() else "plain"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Self, TextIO
 
-from soar.progress import Mode
+from soar.progress import Mode, shown_as
 from soar.reproduce.planning.plan import Plan
 from soar.reproduce.running.job import Event, Job
 
@@ -44,7 +44,7 @@ class Watch:
         self.plan = plan
         self.room = room
         self._stream = sys.stderr if stream is None else stream
-        self._mode = ("live" if self._stream.isatty() else "plain") if mode == "auto" else mode
+        self._mode = shown_as(mode, self._stream)
         self._interval = interval
         self._clock = clock
         self._running: dict[str, float] = {}
