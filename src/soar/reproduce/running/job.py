@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 Kind = Literal["train", "measure"]
@@ -55,7 +55,6 @@ class Event:
     ending: Ending | None = None
     text: str = ""
     """a line of progress, such as the worker's last"""
-    context: dict[str, Any] = field(default_factory=dict)
 
 
 class Executor(Protocol):
