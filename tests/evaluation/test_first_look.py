@@ -240,7 +240,8 @@ def test_it_never_raises(model: nn.Module, x: Tensor, labels: Tensor, said: str)
 
 def test_no_attack_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PGD, "start", lambda *_: pytest.fail("an attack was run"))
-    looked(result("PGD-20", 100, parameters=CE))
+    found = looked(result("PGD-20", 100, parameters=CE))
+    assert found["gradients"].numbers["examples"] == 20, "the slopes were looked at all the same"
 
 
 def test_one_line_begins_small_but_keeps_the_names_of_attacks() -> None:

@@ -44,8 +44,11 @@ def test_a_file_system_without_locks_is_used_without_them(
         raise OSError(errno.ENOLCK, "no locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    first, second = RunLock(tmp_path), RunLock(tmp_path)
-    first.acquire()
-    second.acquire()
-    first.release()
-    second.release()
+    RunLock(tmp_path).acquire()
+    RunLock(tmp_path).acquire()
+    monkeypatch.undo()
+    held = RunLock(tmp_path)
+    held.acquire()
+    with pytest.raises(UserError, match="another process is training here"):
+        RunLock(tmp_path).acquire()
+    held.release()

@@ -141,7 +141,9 @@ def test_every_recipe_builds_its_model_and_objective(scale: str) -> None:
             models[text] = run.model(10, shape)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".* on a model with BatchNorm")
-            run.objective(models[text])  # type: ignore[arg-type]
+            objective = run.objective(models[text])  # type: ignore[arg-type]
+        assert type(objective).__name__.lower() == recipe.objective["name"].partition("-")[0]
+        assert objective.model is models[text]
 
 
 def test_weights_of_a_users_own_replace_training(tmp_path: Path) -> None:
