@@ -44,6 +44,8 @@ def test_evidence_is_ordered_by_gravity_then_by_how_far_it_goes(evidence: list[E
     found = diagnosis(*evidence)
     assert found.evidence == ordered
     assert found.against == tuple(one for one in ordered if one.finding != "sound")
+    none = f"None of {len(evidence)} checks speaks against it."
+    assert found.summary == (found.against[0].sentence if found.against else none)
     assert len(set(found.advice)) == len(found.advice) and "" not in found.advice
 
 

@@ -97,7 +97,7 @@ def _report(opened: list[Run], conditions: Conditions, *, examples: int) -> None
             )
             found.save(output)
             remove_journals(journal)
-            conditions.say(f"{found.verdict}: {found.evidence[0].sentence}")
+            conditions.say(f"{found.verdict}: {found.summary}")
         contents.append(
             gather.gather(
                 run,

@@ -70,6 +70,13 @@ class Diagnosis:
         return tuple(one for one in self.evidence if one.finding != "sound")
 
     @property
+    def summary(self) -> str:
+        """The strongest evidence against the model in a sentence, or that there is none."""
+        if self.against:
+            return self.against[0].sentence
+        return f"None of {len(self.evidence)} checks speaks against it."
+
+    @property
     def advice(self) -> tuple[str, ...]:
         """What to run next, the most urgent first."""
         return tuple(dict.fromkeys(one.advice for one in self.evidence if one.advice))

@@ -41,11 +41,7 @@ def standing(run: RunContent) -> Standing:
         return Standing(
             "unknown", "not diagnosed", "Run soar diagnose on its folder to look for gradient masking."
         )
-    if found.against:
-        reason = found.against[0].sentence
-    else:
-        reason = f"None of {len(found.evidence)} checks speaks against it."
     if found.is_whole:
-        return Standing(found.verdict, found.verdict, reason)
+        return Standing(found.verdict, found.verdict, found.summary)
     more = "Only the cheap checks were made: run soar diagnose on its folder for all of them."
-    return Standing(found.verdict, f"{found.verdict}, at first look", f"{reason} {more}")
+    return Standing(found.verdict, f"{found.verdict}, at first look", f"{found.summary} {more}")
