@@ -30,10 +30,11 @@ lint: setup ## ruff and mypy --strict
 slow: setup ## the tests that take minutes or need a network
 	$(BIN)/python -m pytest -m "slow or network"
 
-# The other libraries pin old packages, so they get an environment of their own.
+# The other libraries pin old packages, so they get an environment of their own, and only our version of torch.
 benchmarks: ## measure attacks and trainer beside other libraries; prints ratios
 	$(PYTHON) -m venv $(VENV)-benchmarks
-	$(VENV)-benchmarks/bin/python -m pip install --quiet --constraint constraints.txt \
+	grep '^torch==' constraints.txt > $(VENV)-benchmarks/torch.txt
+	$(VENV)-benchmarks/bin/python -m pip install --quiet --constraint $(VENV)-benchmarks/torch.txt \
 		--editable . --requirement benchmarks/requirements.txt
 	$(VENV)-benchmarks/bin/python benchmarks/trainer.py
 	$(VENV)-benchmarks/bin/python benchmarks/attacks.py
