@@ -74,7 +74,7 @@ def gather(
 
 def _measured(printed: PaperRow, column: str, found: Sequence[dict[str, Any]]) -> Cell:
     first = found[0]
-    right = first.get("right")
+    right, each = first.get("right"), first.get("each")
     return Cell(
         paper=printed.values.get(column),
         paper_std=printed.std.get(column),
@@ -82,6 +82,7 @@ def _measured(printed: PaperRow, column: str, found: Sequence[dict[str, Any]]) -
         low=first.get("low"),
         high=first.get("high"),
         right=None if right is None else flags(right),
+        each=None if each is None else tuple(each),
     )
 
 

@@ -29,6 +29,7 @@ class _CellShape(msgspec.Struct, forbid_unknown_fields=True):
     low: float | None = None
     high: float | None = None
     right: Flags | None = None
+    each: tuple[float, ...] | None = None
     missing: str = ""
     command: str = ""
 
@@ -109,6 +110,7 @@ def _plain(cell: Cell) -> dict[str, Any]:
         "low": cell.low,
         "high": cell.high,
         "right": None if cell.right is None else written(cell.right),
+        "each": cell.each,
         "missing": cell.missing,
         "command": cell.command,
     }

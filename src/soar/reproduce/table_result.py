@@ -19,6 +19,7 @@ class Cell:
         low: lower end of the 95 % interval of the first seed's value, where there is one
         high: its upper end
         right: which examples the first seed's network has right, where the number is an accuracy
+        each: the number of each example of the first seed, where the number is a mean of such
         missing: why nothing was measured, in a few words
         command: what would measure it, where it cannot be done here
     """
@@ -29,6 +30,7 @@ class Cell:
     low: float | None = None
     high: float | None = None
     right: Tensor | None = field(default=None, compare=False)
+    each: tuple[float, ...] | None = None
     missing: str = ""
     command: str = ""
 

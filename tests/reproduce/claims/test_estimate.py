@@ -50,6 +50,23 @@ def test_two_accuracies_are_compared_on_the_same_examples() -> None:
     assert found.low > 0 > apart.low
 
 
+def test_two_means_are_compared_on_the_same_examples() -> None:
+    # The losses lie far apart, but the second is a tenth lower everywhere: the difference is known exactly.
+    one = Cell(values=(2.0,), low=0.6, high=3.4, each=(1.0, 2.0, 3.0))
+    other = Cell(values=(1.9,), low=0.5, high=3.3, each=(0.9, 1.9, 2.9))
+    found = difference(one, other)
+    assert [found.value, found.low, found.high] == pytest.approx([0.1, 0.1, 0.1])
+    # Differences 0, 0.1, 0.2: standard deviation 0.1, 1.96 * 0.1 / sqrt(3)
+    other = Cell(values=(1.9,), low=0.5, high=3.3, each=(1.0, 1.9, 2.8))
+    assert difference(one, other).high - 0.1 == pytest.approx(0.113, abs=5e-4)
+
+
+def test_means_over_other_examples_are_not_paired() -> None:
+    one = Cell(values=(2.0,), low=1.0, high=3.0, each=(1.0, 2.0, 3.0))
+    other = Cell(values=(2.0,), low=1.0, high=3.0, each=(1.0, 3.0))
+    assert difference(one, other).high == pytest.approx(math.sqrt(2))
+
+
 def test_other_examples_are_not_paired() -> None:
     one = Cell(values=(40.0,), low=31.0, high=50.0, right=flags(40))
     other = Cell(values=(30.0,), low=18.0, high=45.0, right=flags(15, 50))

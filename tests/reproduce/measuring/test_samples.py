@@ -38,7 +38,9 @@ def test_a_flat_model_pays_for_the_corner_alone() -> None:
     ]
     factor = (16 * (4 / 255) ** 2 + 1) / 2
     wanted = math.log(2) + factor * float(torch.stack(last).abs().mean())
-    assert samples(of).value == pytest.approx(wanted, rel=1e-5)
+    found = samples(of)
+    assert found.value == pytest.approx(wanted, rel=1e-5)
+    assert found.each is not None and float(found.each.mean()) == pytest.approx(wanted, rel=1e-5)
 
 
 def test_other_products_are_refused() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from soar.evaluation.interval import paired
+import torch
+
+from soar.evaluation.interval import average, paired
 from soar.reproduce.table_result import Cell
 
 # 97.5 % of Student's distribution lie below these, for 1 to 10 degrees of freedom.
@@ -56,7 +58,7 @@ def of(cell: Cell) -> Estimate:
 
 
 def difference(one: Cell, other: Cell, *, same_networks: bool = False) -> Estimate:
-    """Give how much larger the first number is, on the same examples where both say which are right.
+    """Give how much larger the first number is, on the same examples where both know them one by one.
 
     Several seeds widen the interval by their spread: another training is another network.
 
@@ -72,6 +74,8 @@ def difference(one: Cell, other: Cell, *, same_networks: bool = False) -> Estima
     assert one.ours is not None and other.ours is not None
     if one.right is not None and other.right is not None and one.right.shape == other.right.shape:
         first = Estimate(*(100 * number for number in paired(one.right.bool(), other.right.bool())))
+    elif one.each is not None and other.each is not None and len(one.each) == len(other.each):
+        first = Estimate(*average(torch.tensor(one.each).double() - torch.tensor(other.each).double()))
     else:
         first = _first(one) - _first(other)
     if same_networks and len(one.values) == len(other.values):

@@ -41,8 +41,8 @@ def measure(payload: Mapping[str, Any], say: Callable[[str], None] = lambda _: N
         say: takes lines of progress
 
     Returns:
-        The value in the table's unit, its interval, which examples are right where it is an accuracy, mean
-        passes an example, seconds, and details.
+        The value in the table's unit, its interval, which examples are right where it is an accuracy, the
+        number of each example where it is a mean, mean passes an example, seconds, and details.
 
     Raises:
         UserError: if a network or its data are not there
@@ -62,6 +62,7 @@ def measure(payload: Mapping[str, Any], say: Callable[[str], None] = lambda _: N
         "low": found.low,
         "high": found.high,
         "right": None if found.right is None else bits(found.right),
+        "each": None if found.each is None else [float(f"{one:.7g}") for one in found.each.tolist()],
         "forward": found.forward,
         "backward": found.backward,
         "seconds": round(time.monotonic() - began, 3),

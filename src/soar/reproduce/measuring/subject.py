@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,14 +13,13 @@ from torch import Tensor, nn
 from soar import recipes
 from soar.attacks.oracle import as_input
 from soar.data import Dataset, Split
-from soar.evaluation.interval import wilson
+from soar.evaluation.interval import average, wilson
 from soar.model_state import placement
 from soar.reproduce.measuring.measurement import Measurement
 from soar.reproduce.running.cache import Cache
 from soar.runs import Run, find
 from soar.threat import Threat, threat
 
-_Z = 1.959963984540054
 BATCH = 128
 
 
@@ -37,6 +35,7 @@ class Found:
         forward: predictions an example
         backward: gradients an example
         details: plain values worth keeping
+        each: one number an example, where the value is their mean
     """
 
     value: float
@@ -46,6 +45,7 @@ class Found:
     forward: float = 0.0
     backward: float = 0.0
     details: Mapping[str, Any] = field(default_factory=dict)
+    each: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,4 @@ def mean(numbers: Tensor, *, forward: float, backward: float, **details: Any) ->
     >>> found.value, round(found.low, 2), round(found.high, 2)
     (2.0, 0.04, 3.96)
     """
-    values = numbers.detach().double().cpu()
-    half = _Z * float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-    middle = float(values.mean())
-    return Found(middle, middle - half, middle + half, None, forward, backward, details)
+    return Found(*average(numbers), None, forward, backward, details, numbers.detach().cpu())

@@ -94,7 +94,7 @@ def network(name: str, scale: Scale, seed: int) -> Network:
     """
     if name in _SOURCES:
         other = network(_SOURCES[name], scale, seed + _OTHER_SEED)
-        return replace(other, name=name, title=f"{other.title}, seed {seed + _OTHER_SEED}")
+        return replace(other, name=name, title=f"{other.title}, a source of transfer")
     family, method = _parts(name)
     known = method_of(method)
     if known is None:
