@@ -143,7 +143,7 @@ class Linf(Threat):
         room = self.radius if radius is None else per_example(radius, x)
         low = (x - room).clamp_(min=0)
         high = (x + room).clamp_(max=1)
-        return torch.minimum(torch.maximum(points, low), high)
+        return torch.clamp(points, low, high)
 
     def random_start(self, x: Tensor, keys: Tensor, radius: Tensor | None = None) -> Tensor:
         """Move every pixel by a uniform number from [-eps, eps)."""

@@ -106,7 +106,7 @@ def test_moves_are_their_formula_written_out(shape: Shape) -> None:
     shares = [0.8, 0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.00625]
     for round_ in range(5):
         keys = randomness.key(round_, torch.arange(8), "move")
-        points = square_l2.propose(best, x, keys, iterations, 0.8, eps)
+        points = square_l2.propose(best, x, square_l2.moves(keys, iterations, 0.8, x), 0.8, eps)
         draws = randomness.uniform(keys, (5 + shape[0],), torch.float64).tolist()
         for i in range(8):
             expected = ByHand(x[i].numpy(), best[i].numpy(), eps).move(shares[i], draws[i])
@@ -118,7 +118,8 @@ def test_the_best_points_are_not_touched() -> None:
     x = pictures(4, (3, 9, 9))
     best = square_l2.start(x, randomness.key(0, torch.arange(4), "start"), 0.5)
     before = best.clone(), x.clone()
-    square_l2.propose(best, x, randomness.key(1, torch.arange(4), "m"), torch.arange(4), 0.8, 0.5)
+    moves = square_l2.moves(randomness.key(1, torch.arange(4), "m"), torch.arange(4), 0.8, x)
+    square_l2.propose(best, x, moves, 0.8, 0.5)
     assert torch.equal(best, before[0]) and torch.equal(x, before[1])
 
 
@@ -138,7 +139,8 @@ def test_no_move_is_longer_than_eps(shape: Shape, eps: float, iteration: int) ->
             inside = ((points > 0) & (points < 1)).flatten(1).all(dim=1) & (min(shape[1:]) > 1)
             torch.testing.assert_close(lengths[inside], torch.full_like(lengths[inside], eps))
             keys = randomness.key(step, torch.arange(3), "move")
-            points = square_l2.propose(points, x, keys, torch.full((3,), iteration), 0.8, eps)
+            moves = square_l2.moves(keys, torch.full((3,), iteration), 0.8, x)
+            points = square_l2.propose(points, x, moves, 0.8, eps)
 
 
 def test_single_precision_keeps_the_length() -> None:
@@ -146,5 +148,6 @@ def test_single_precision_keeps_the_length() -> None:
     best = square_l2.start(x, randomness.key(0, torch.arange(16), "start"), 0.5)
     for step in range(50):
         keys = randomness.key(step, torch.arange(16), "move")
-        best = square_l2.propose(best, x, keys, torch.full((16,), 100 * step), 0.8, 0.5)
+        moves = square_l2.moves(keys, torch.full((16,), 100 * step), 0.8, x)
+        best = square_l2.propose(best, x, moves, 0.8, 0.5)
     torch.testing.assert_close((best - x).flatten(1).norm(dim=1), torch.full((16,), 0.5), rtol=1e-5, atol=0)

@@ -217,14 +217,14 @@ class _Session(Generic[S]):
         gradient = bool(self.attack.wants_gradient(batch).any())
         points, answer = ask(self.model, self.attack, batch, self.threat, gradient=gradient)
         rows = batch.examples.row
-        is_first = self.outcomes.forward[rows] == 0
-        self.outcomes.forward.index_add_(0, rows, torch.ones_like(rows))
+        once = torch.ones_like(rows)
+        self.outcomes.forward.index_add_(0, rows, once)
         if gradient:
-            self.outcomes.backward.index_add_(0, rows, torch.ones_like(rows))
+            self.outcomes.backward.index_add_(0, rows, once)
         self.forecast.asked(len(rows))
         fooled = is_fooled(batch.examples, points, answer.logits, self.threat)
         if self.told_by_first_query:
-            self.outcomes.correct[rows[is_first & fooled]] = False
+            self.outcomes.correct[rows[(self.outcomes.forward[rows] == 1) & fooled]] = False
         self._record(batch.examples, points, answer, fooled)
         batch = self.attack.update(batch, answer, self.threat)
         leaving = fooled | self.attack.exhausted(batch)
@@ -247,9 +247,12 @@ class _Session(Generic[S]):
         if not self.attack.stays_inside:
             # A minimum-norm attack looks outside of the ball; what it sees there is nobody's result.
             loss = loss.where(self.threat.contains(points, examples.x), -torch.inf)
+        before = self.highest_loss[rows]
         self.highest_loss.scatter_reduce_(0, rows, loss, "amax")
-        is_higher = (loss == self.highest_loss[rows]) & (loss > -torch.inf) & found.robust[rows] & ~fooled
-        found.adversarial[rows[is_higher]] = points[is_higher]
+        # Several entries of one example may be in the batch: the highest of them counts.
+        is_higher = (loss == self.highest_loss[rows]) & (loss > before) & found.robust[rows] & ~fooled
+        if bool(is_higher.any()):
+            found.adversarial[rows[is_higher]] = points[is_higher]
         if not bool(fooled.any()):
             return
         found.robust[rows[fooled]] = False

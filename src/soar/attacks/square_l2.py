@@ -73,7 +73,30 @@ def start(x: Tensor, keys: Tensor, eps: float) -> Tensor:
     return _at_length(delta, eps, x)
 
 
-def propose(best: Tensor, x: Tensor, keys: Tensor, iteration: Tensor, share: float, eps: float) -> Tensor:
+def moves(keys: Tensor, iteration: Tensor, share: float, x: Tensor) -> Tensor:
+    """Draw the windows of some iterations, how the pattern lies, and a sign for every channel.
+
+    Args:
+        keys: one random key an iteration
+        iteration: how many proposals came before each
+        share: the share of the pixels that a window covers at first
+        x: images, for their shape
+
+    Returns:
+        A row for every key: first row and column of both windows, level, whether the pattern stands, signs.
+    """
+    channels, height, width = x.shape[1:]
+    at = level(iteration)
+    side = torch.tensor(odd_sides(share, height, width), device=x.device)[at]
+    draws = randomness.uniform(keys, (5 + channels,), torch.float64)
+    first = place(draws[:, 0:2], side, height, width)
+    second = place(draws[:, 2:4], side, height, width)
+    numbers = torch.stack([first.top, first.left, second.top, second.left, at, draws[:, 4] >= 0.5], dim=1)
+    # Half precision would round the places of large images.
+    return torch.cat([numbers.float(), signs(draws[:, 5:], torch.float32)], dim=1)
+
+
+def propose(best: Tensor, x: Tensor, moves: Tensor, share: float, eps: float) -> Tensor:
     r"""Empty a second window and use what it held, and what was left of eps, for a first one.
 
     For every channel, with v the two-lobed pattern, s a sign, d_1 the perturbation d in the first window and
@@ -87,20 +110,17 @@ def propose(best: Tensor, x: Tensor, keys: Tensor, iteration: Tensor, share: flo
     Args:
         best: the best points so far
         x: images
-        keys: one random key an example and iteration
-        iteration: how many proposals came before, one number an example
+        moves: one an example, from `moves`
         share: the share of the pixels that a window covers at first
         eps: radius of the ball
     """
     channels, height, width = x.shape[1:]
     sides = odd_sides(share, height, width)
-    at = level(iteration)
+    top, left, other_top, other_left, at, is_turned = moves[:, :6].long().unbind(1)
     side = torch.tensor(sides, device=x.device)[at]
-    draws = randomness.uniform(keys, (5 + channels,), torch.float64)
-    first = place(draws[:, 0:2], side, height, width)
-    second = place(draws[:, 2:4], side, height, width)
-    pattern = _patterns(first, at, draws[:, 4] >= 0.5, sides, x)
-    sign = signs(draws[:, 5:], x.dtype)[:, :, None, None]
+    first, second = Windows(top, left, side), Windows(other_top, other_left, side)
+    pattern = _patterns(first, 2 * at + is_turned, sides, x)
+    sign = moves[:, 6:, None, None].to(x.dtype)
 
     inside = first.mask(height, width).to(x.dtype)
     either = torch.maximum(inside, second.mask(height, width))
@@ -127,13 +147,13 @@ def _at_length(delta: Tensor, eps: float, x: Tensor) -> Tensor:
     return delta.mul_(per_example(eps / length, x)).add_(x).clamp_(0, 1)
 
 
-def _patterns(windows: Windows, at: Tensor, is_turned: Tensor, sides: tuple[int, ...], x: Tensor) -> Tensor:
+def _patterns(windows: Windows, which: Tensor, sides: tuple[int, ...], x: Tensor) -> Tensor:
     """Put every example's pattern where its window is, with zeros around it."""
     table = _table(sides, x.dtype, x.device)
     size = table.shape[-1]
     # Rows and columns outside of the window have the number -1: the last of the table, which is zero.
     rows, columns = windows.rows(x.shape[2]) % size, windows.columns(x.shape[3]) % size
-    pattern = (2 * at + is_turned)[:, None] * size**2
+    pattern = which[:, None] * size**2
     patterns = table.take((pattern + rows * size)[:, :, None] + columns[:, None])
     return patterns[:, None]
 
