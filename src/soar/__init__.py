@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from soar import attacks as attacks
     from soar import data as data
+    from soar import export as export
+    from soar import interop as interop
     from soar import models as models
     from soar import objectives as objectives
     from soar.evaluation.assessment import Assessment as Assessment
@@ -24,7 +26,7 @@ __version__ = "0.1.0"
 
 _HOMES = {"L2": "soar.threat", "Linf": "soar.threat"}
 _HOMES |= dict.fromkeys(("Assessment", "Diagnosis", "diagnose", "evaluate"), "soar.evaluation")
-_PACKAGES = ("attacks", "data", "models", "objectives", "recipes", "training")
+_PACKAGES = ("attacks", "data", "export", "interop", "models", "objectives", "recipes", "training")
 
 __all__ = [
     "L2",
@@ -35,6 +37,8 @@ __all__ = [
     "data",
     "diagnose",
     "evaluate",
+    "export",
+    "interop",
     "models",
     "objectives",
 ]

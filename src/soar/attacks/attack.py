@@ -14,7 +14,7 @@ iterations in one batch, drop the ones that are finished and let others take the
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -108,6 +108,14 @@ class Attack(Protocol[S]):
 
     def exhausted(self, state: S) -> Tensor:
         """Tell for each example whether the budget is used up."""
+
+
+@runtime_checkable
+class Spends(Protocol):
+    """An attack that asks the model by itself when it starts, as those of other libraries do."""
+
+    def spent(self, state: Any) -> tuple[Tensor, Tensor]:
+        """Give the predictions and the gradients that starting took, one number an example."""
 
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from soar.attacks.attack import Answer, Attack, Examples, State, join, select, size
+from soar.attacks.attack import Answer, Attack, Examples, Spends, State, join, select, size
 from soar.attacks.forecast import Forecast
 from soar.attacks.oracle import as_input, ask, check_images, is_fooled, predict
 from soar.attacks.queue import Job, Queue, columns
@@ -210,7 +210,12 @@ class _Session(Generic[S]):
             return state
         rows, entries = columns(jobs, self.device)
         examples = replace(select(self.all, rows), entry=entries)
-        return _merge(state, self.attack.start(examples, self.threat))
+        started = self.attack.start(examples, self.threat)
+        if isinstance(self.attack, Spends):
+            forward, backward = self.attack.spent(started)
+            self.outcomes.forward.index_add_(0, rows, forward)
+            self.outcomes.backward.index_add_(0, rows, backward)
+        return _merge(state, started)
 
     def _evaluate(self, batch: S) -> tuple[S | None, list[int]]:
         """Ask the model, record what it says, and keep the examples that go on."""

@@ -9,7 +9,20 @@ import warnings
 from collections.abc import Sequence
 
 from soar import __version__
-from soar.cli import bench, data, demo, diagnose, evaluate, listing, report, reproduce, study, sweep, train
+from soar.cli import (
+    bench,
+    data,
+    demo,
+    diagnose,
+    evaluate,
+    export,
+    listing,
+    report,
+    reproduce,
+    study,
+    sweep,
+    train,
+)
 from soar.errors import UserError, unknown
 
 COMMANDS = {
@@ -18,6 +31,7 @@ COMMANDS = {
     "evaluate": evaluate,
     "diagnose": diagnose,
     "report": report,
+    "export": export,
     "study": study,
     "sweep": sweep,
     "reproduce": reproduce,

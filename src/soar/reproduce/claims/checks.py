@@ -63,8 +63,13 @@ class At:
         """The row's name; a bare number, such as a beta, would read like a value."""
         return f"row {self.row}" if self.row[:1].isdigit() else self.row
 
+    @property
+    def where(self) -> str:
+        """The column in words; the only column of a list of quantities needs none."""
+        return "" if self.column == "value" else f" under {self.column}"
+
     def __str__(self) -> str:
-        return f"{self.title} under {self.column}"
+        return f"{self.title}{self.where}"
 
 
 @dataclass(frozen=True)
@@ -200,11 +205,13 @@ def _minus(first: At, second: At) -> str:
 
     >>> _minus(At("SOAR", "PGD20"), At("ADV", "PGD20"))
     'SOAR minus ADV under PGD20'
+    >>> _minus(At("loss of gradient descent", "value"), At("loss of SOAR", "value"))
+    'loss of gradient descent minus loss of SOAR'
     """
     if first.row == second.row:
         return f"{first.title}: {first.column} minus {second.column}"
     if first.column == second.column:
-        return f"{first.title} minus {second.title} under {first.column}"
+        return f"{first.title} minus {second.title}{first.where}"
     return f"{first} minus {second}"
 
 

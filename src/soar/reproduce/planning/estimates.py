@@ -11,14 +11,13 @@ from typing import Any
 from soar.recipes import Recipe
 from soar.reproduce.measuring.measurement import Measurement
 from soar.reproduce.planning.scales import Scale
+from soar.training.cost import STILL_RIGHT
 
 # Training images of each data set once validation images are held out, and multiply-adds of each network
 # relative to the ResNet-10 of the same scale.
 _IMAGES = {"cifar10": 45_000, "svhn": 68_257}
 _WORK = {"cnn6": 0.1, "cnn8": 0.5, "resnet18": 2.2, "wide_resnet": 20.0}
 _THIN = 3.0
-_STILL_RIGHT = 0.5
-"""the share of images that an attack works on to the end; the others are wrong, or fooled early"""
 _FORWARD_ONLY = 0.4
 
 
@@ -77,8 +76,8 @@ def _passes(measurement: Measurement) -> float:
     if measurement.kind == "accuracy":
         entries = options.get("restarts", 1) * options.get("targets", 1)
         if "queries" in options:
-            return float(options["queries"] * _FORWARD_ONLY * _STILL_RIGHT)
-        return float(options.get("steps", 1) * entries * _STILL_RIGHT)
+            return float(options["queries"] * _FORWARD_ONLY * STILL_RIGHT)
+        return float(options.get("steps", 1) * entries * STILL_RIGHT)
     if measurement.kind in ("points", "relaxation"):
         return float(options["steps"])
     return {"samples": float(options.get("samples", 0) + 3), "confidence": 4.0}.get(measurement.kind, 1.0)

@@ -1,0 +1,100 @@
+"""`soar export`: write a trained model as a file or a folder that other programs read."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from soar.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from soar.data import Dataset
+
+DESCRIPTION = (
+    "Write a trained model as ONNX, TorchScript, torch.export or a folder, and check what was written."
+)
+FORMATS = ("onnx", "torchscript", "torch-export", "folder")
+EXAMPLES = 8
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the model, the format and where it goes."""
+    parser.usage = (
+        f"{parser.prog} RUN --format FORMAT -o PATH | "
+        f"{parser.prog} --model MODULE:CALLABLE --weights FILE --data NAME --format FORMAT -o PATH"
+    )
+    parser.add_argument(
+        "run_folder", nargs="?", type=Path, metavar="RUN", help="a run folder of `soar train`"
+    )
+    parser.add_argument("--model", metavar="MODULE:CALLABLE", help="a function that returns any torch model")
+    parser.add_argument("--weights", type=Path, metavar="FILE", help="its weights, .safetensors or .pt")
+    parser.add_argument(
+        "--data", metavar="NAME", help="with --model: data whose first test images the file is checked with"
+    )
+    parser.add_argument("--format", choices=FORMATS, required=True, help="what to write")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="PATH", required=True, help="the new file or folder"
+    )
+    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all data sets")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Export, run what was written, and say how well it agrees."""
+    if arguments.format == "folder":
+        print(f"saved {_folder(arguments)}")
+        return 0
+    from soar import export
+
+    if arguments.output.exists():
+        raise UserError(f"--output: {arguments.output} exists already; choose another name")
+    to = {
+        "onnx": export.to_onnx,
+        "torchscript": export.to_torchscript,
+        "torch-export": export.to_torch_export,
+    }[arguments.format]
+    model, data = _subject(arguments)
+    print(f"saved {to(model, arguments.output, data.test.images[:EXAMPLES])}")
+    return 0
+
+
+def _folder(arguments: argparse.Namespace) -> Path:
+    from soar import runs
+    from soar.interop import save_folder
+
+    if arguments.model is not None:
+        raise UserError(
+            "--format folder: got --model, expected a run; a folder holds models of `soar list models`"
+        )
+    return save_folder(runs.find(_run_folder(arguments)), arguments.output, root=arguments.root)
+
+
+def _subject(arguments: argparse.Namespace) -> tuple[nn.Module, Dataset]:
+    """Open the run, or build the model from elsewhere."""
+    from soar import data, runs
+    from soar.models.external import build_external, load_external_weights
+
+    if arguments.model is None:
+        opened = runs.find(_run_folder(arguments))
+        own = opened.data(arguments.root)
+        return opened.trained_model(own), own
+    if arguments.run_folder is not None:
+        raise UserError(f"got both the run {arguments.run_folder} and --model; give one of them")
+    if arguments.data is None:
+        raise UserError("--model needs --data too")
+    model = build_external(arguments.model)
+    if arguments.weights is not None:
+        load_external_weights(model, arguments.weights)
+    return model, data.load(arguments.data, root=arguments.root)
+
+
+def _run_folder(arguments: argparse.Namespace) -> Path:
+    for flag in ("weights", "data"):
+        if getattr(arguments, flag) is not None:
+            raise UserError(f"--{flag} goes with --model; a run folder has its own {flag}")
+    folder: Path | None = arguments.run_folder
+    if folder is None:
+        raise UserError("which model? Give a run folder, or --model MODULE:CALLABLE and --weights FILE")
+    return folder

@@ -1,0 +1,116 @@
+"""An export is done when its file, loaded again, answers as the model does, for several batch sizes."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from soar.attacks.oracle import as_input
+from soar.errors import UserError
+from soar.model_state import placement
+
+Answers = Callable[[Tensor], Tensor]
+"""Runs an exported file on images."""
+
+# Kernels of other programs add in another order; logits then differ in their last digits.
+_ALLOWED = 1e-4
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A file whose answers were compared with the model's."""
+
+    path: Path
+    batch_sizes: tuple[int, ...]
+    """of the batches on which they were compared"""
+    difference: float
+    """the largest of any logit"""
+
+    def __str__(self) -> str:
+        sizes = ", ".join(map(str, self.batch_sizes))
+        return f"{self.path}: same predictions for batches of {sizes}; logits differ by {self.difference:.1e}"
+
+
+def export_checked(
+    model: nn.Module,
+    path: str | Path,
+    sample: Tensor,
+    write: Callable[[nn.Module, Path, Tensor], None],
+    load: Callable[[Path], Answers],
+) -> Checked:
+    """Write a copy of a model to a file, run the file, and keep it only if it answers as the model does.
+
+    The copy is in eval mode on the CPU; the model is left as it was.
+
+    Args:
+        model: any module that maps images in [0, 1] to logits
+        path: the file to make
+        sample: two images or more, uint8 or float in [0, 1]
+        write: stores a model, given a batch to follow it with
+        load: opens the file as other programs do
+
+    Raises:
+        UserError: if the file exists, its folder does not, the model cannot be written or the file says
+            something else
+    """
+    path = Path(path)
+    _check_place(path, sample)
+    frozen = copy.deepcopy(model).cpu().eval().requires_grad_(False)
+    images = as_input(sample, *placement(frozen))
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=path.parent) as folder:
+        written = Path(folder) / path.name
+        try:
+            write(frozen, written, images)
+        except UserError:
+            raise
+        except Exception as error:  # an exporter meets anyone's module and may fail in any way
+            raise UserError(f"the model cannot be exported to {path} ({_first_line(error)})") from error
+        difference, sizes = _compare(frozen, load(written), images, path)
+        written.rename(path)
+    return Checked(path, sizes, difference)
+
+
+def _check_place(path: Path, sample: Tensor) -> None:
+    if path.exists():
+        raise UserError(f"{path} exists already; choose another name")
+    if not path.parent.is_dir():
+        raise UserError(f"{path}: the folder {path.parent} does not exist")
+    if len(sample) < 2:
+        raise UserError(f"sample: got {len(sample)} images, expected at least 2")
+
+
+def _compare(model: nn.Module, answers: Answers, images: Tensor, path: Path) -> tuple[float, tuple[int, ...]]:
+    """Compare logits on the batch that was exported with, on one image and on a larger batch."""
+    batches = (images, images[:1], torch.cat([images.flip(0), images, images[:1]]))
+    largest = 0.0
+    for batch in batches:
+        with torch.no_grad():
+            wanted = model(batch)
+        try:
+            got = answers(batch)
+        except Exception as error:  # as above
+            reason = _first_line(error)
+            raise UserError(f"{path}: the file fails on a batch of {len(batch)} ({reason})") from error
+        largest = max(largest, _difference(got, wanted, path))
+    return largest, tuple(len(batch) for batch in batches)
+
+
+def _difference(got: Tensor, wanted: Tensor, path: Path) -> float:
+    """Give the largest difference of logits; refuse more than rounding, and any other prediction."""
+    where = f"{path}: for a batch of {len(wanted)} the file gives"
+    if got.shape != wanted.shape:
+        raise UserError(f"{where} logits of shape {tuple(got.shape)}, the model {tuple(wanted.shape)}")
+    gap, scale = float((got - wanted).abs().max()), float(wanted.abs().max())
+    if not gap <= _ALLOWED * scale or not torch.equal(got.argmax(dim=1), wanted.argmax(dim=1)):
+        raise UserError(f"{where} other logits; they differ by {gap:.1e}, the largest is {scale:.1e}")
+    return gap
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".split("\n")[0]

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from torch import Tensor, nn
+
+import soar
+from soar.attacks import run
+from soar.errors import UserError
+from soar.evaluation import Assessment
+from soar.interop import Foreign, from_torchattacks
+from soar.threat import L2, Linf
+from tests.interop.libraries import Counted, examples, falls, generators, middle_radius, problem
+
+
+class SignAttack:
+    """FGSM with the calling habit of torchattacks: it holds its model and gives points."""
+
+    def __init__(self, model: nn.Module, eps: float, *, stray: float = 1.0) -> None:
+        self.model, self.eps, self.stray = model, eps, stray
+
+    def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
+        assert not self.model.training
+        images = images.clone().requires_grad_()
+        loss = nn.functional.cross_entropy(self.model(images), labels, reduction="sum")
+        (slope,) = torch.autograd.grad(loss, images)
+        return (images + self.stray * self.eps * slope.sign()).detach()
+
+
+class RandomAttack(SignAttack):
+    """A random point, from both of the generators that other libraries use."""
+
+    def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
+        noise = torch.rand_like(images) + torch.from_numpy(numpy.random.rand(*images.shape)).to(images)
+        return images + (noise - 1) * self.eps
+
+
+def test_a_foreign_attack_breaks_what_can_be_broken() -> None:
+    model, x, y = problem()
+    eps = middle_radius(model, x, y)
+    foreign = from_torchattacks(SignAttack(model, eps), label="sign")
+    found = soar.evaluate(model, (x, y), Linf(eps), ["fgsm", foreign])
+    near = falls(model, x, y, eps)
+    assert torch.equal(found.attacks[1].robust, ~near)
+    assert found.accuracy("sign") == found.accuracy("FGSM") == found.worst_case
+
+
+def test_points_outside_the_ball_are_brought_back() -> None:
+    model, x, y = problem()
+    eps = middle_radius(model, x, y)
+    foreign = from_torchattacks(SignAttack(model, eps, stray=50))
+    found = run(model, foreign, Linf(eps), x, y)
+    assert torch.equal(found.robust, ~falls(model, x, y, eps))
+    assert Linf(eps).contains(found.adversarial, x).all()
+
+
+def test_a_search_tells_what_it_took() -> None:
+    model, x, y = problem(7)
+    foreign = from_torchattacks(SignAttack(model, 0.1))
+    state = foreign.start(examples(x, y), Linf(0.1))
+    forward, backward = foreign.spent(state)
+    assert forward.tolist() == backward.tolist() == [1] * 7
+
+
+def test_an_assessment_holds_every_pass() -> None:
+    model, x, y = problem(10)
+    counted = Counted(model)
+    foreign = from_torchattacks(SignAttack(counted, 0.1))
+    found = soar.evaluate(model, (x, y), Linf(0.1), foreign, batch_size=4)
+    [result] = found.attacks
+    assert (counted.forwards, counted.backwards) == (10, 10)
+    # One by the search, and one by the engine, which looks for itself.
+    assert result.forward.tolist() == [2] * 10 and result.backward.tolist() == [1] * 10
+
+
+def test_passes_that_do_not_divide_are_shared_and_none_is_lost() -> None:
+    model, x, y = problem(4)
+
+    class Uneven(SignAttack):
+        def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
+            self.model(images[:3]), self.model(images[:3])
+            return images
+
+    foreign = from_torchattacks(Uneven(model, 0.1))
+    forward, backward = foreign.spent(foreign.start(examples(x, y), Linf(0.1)))
+    assert forward.tolist() == [2, 2, 1, 1] and backward.sum() == 0
+
+
+def test_random_numbers_are_repeated_and_those_of_others_left_alone() -> None:
+    model, x, y = problem()
+    before = generators()
+    points = [_shown(RandomAttack(model, 0.01), x, y, seed) for seed in (1, 1, 2)]
+    assert torch.equal(points[0], points[1]) and not torch.equal(points[0], points[2])
+    after = generators()
+    assert torch.equal(before[0], after[0]) and before[1] == after[1]
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model, x, y = problem()
+    model.train()
+    soar.evaluate(model, (x, y), Linf(0.1), from_torchattacks(SignAttack(model, 0.1)))
+    assert model.training and all(parameter.requires_grad for parameter in model.parameters())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert not model._forward_hooks
+
+
+def test_the_record_names_library_attack_and_numbers(tmp_path: Any) -> None:
+    model, x, y = problem()
+    found = soar.evaluate(model, (x, y), Linf(0.1), from_torchattacks(SignAttack(model, 0.1), label="sign"))
+    found.save(tmp_path / "found.json")
+    [result] = Assessment.load(tmp_path / "found.json").attacks
+    assert result.label == "sign" and result.name == "Foreign"
+    assert result.parameters["search"] == "SignAttack(eps=0.1, stray=1.0)"
+    assert result.parameters["library"].startswith("torchattacks")
+
+
+def test_a_journal_knows_a_foreign_attack_again(tmp_path: Any) -> None:
+    model, x, y = problem()
+    results = []
+    for _ in range(2):
+        counted = Counted(model)
+        foreign = from_torchattacks(SignAttack(counted, 0.1))
+        found = soar.evaluate(
+            model, (x, y), Linf(0.1), foreign, journal=tmp_path / "notes.jsonl", check=False, fast=False
+        )
+        results.append((found.worst_case, counted.forwards))
+    assert results == [(results[0][0], len(x)), (results[0][0], 0)]
+
+
+def test_mistakes_are_told_in_one_line() -> None:
+    model, x, y = problem(3)
+
+    class PGDL2(SignAttack):
+        pass
+
+    class Cropped(SignAttack):
+        def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
+            return images[:, :, 1:]
+
+    def attack(foreign: Foreign, **more: Any) -> None:
+        run(model, foreign, Linf(0.1), x, y, **more)
+
+    with pytest.raises(UserError, match=r"got eps 0\.2, expected that of the threat, 0\.1"):
+        attack(from_torchattacks(SignAttack(model, 0.2)))
+    with pytest.raises(UserError, match=r"PGDL2: got the norm l2, expected that of the threat, linf 0\.1"):
+        attack(from_torchattacks(PGDL2(model, 0.1)))
+    with pytest.raises(UserError, match=r"gave points of shape \(3, 1, 2, 4\) for images of shape"):
+        attack(from_torchattacks(Cropped(model, 0.1)))
+    with pytest.raises(UserError, match="got classes to end in"):
+        attack(from_torchattacks(SignAttack(model, 0.1)), goal=1 - y)
+    with pytest.raises(UserError, match="got a int without a model, expected an attack of torchattacks"):
+        from_torchattacks(3)
+
+
+def test_an_l2_attack_fits_an_l2_threat() -> None:
+    model, x, y = problem(3)
+
+    class PGDL2(SignAttack):
+        pass
+
+    found = run(model, from_torchattacks(PGDL2(model, 0.1)), L2(0.1), x, y)
+    assert L2(0.1).contains(found.adversarial, x).all()
+
+
+def _shown(attack: SignAttack, x: Tensor, y: Tensor, seed: int) -> Tensor:
+    foreign = from_torchattacks(attack)
+    return foreign.query(foreign.start(examples(x, y, seed), Linf(attack.eps)))
