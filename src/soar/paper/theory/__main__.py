@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
 
-from soar.errors import UserError, unknown
-from soar.paper.theory import drawings, figures, linear_regression, logistic_regression, proposition_1
-from soar.paper.theory.table import Section, show_all
+from soar.errors import UserError
+from soar.paper.theory import command, drawings, linear_regression, logistic_regression, proposition_1
+from soar.paper.theory.command import Part, Result
+from soar.paper.theory.table import Section
 from soar.progress import Mode
-
-
-class Result(NamedTuple):
-    """The tables of a part, and what draws its figure into a file."""
-
-    sections: list[Section]
-    draw: Callable[[Path], None]
-
-
-class Part(NamedTuple):
-    """A part of the theory that a word on the command line stands for."""
-
-    description: str
-    run: Callable[[argparse.Namespace], Result]
 
 
 def linear(_: argparse.Namespace) -> Result:
@@ -78,35 +64,6 @@ def tightness(arguments: argparse.Namespace) -> Result:
     return Result(sections, lambda path: drawings.draw_tightness(gains, sections[0].title, path))
 
 
-PARTS = {
-    "linear-regression": Part("an over-parametrised model: perfect and defenceless", linear),
-    "logistic-regression": Part("how confidence switches the regulariser off", logistic),
-    "proposition-1": Part("the printed bound, what breaks it, two that hold", proposition),
-    "tightness": Part("what each step of the derivation gives away on a trained network", tightness),
-}
-
-
-class _Parser(argparse.ArgumentParser):
-    """Tells a mistake as the rest of the package does: one line, no usage."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(message)
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """Declare the parts and their flags."""
-    parser = _Parser(prog="python -m soar.paper.theory", description=__doc__, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="part", metavar="PART", required=True)
-    for name, part in PARTS.items():
-        command = commands.add_parser(
-            name, help=part.description, description=part.description, allow_abbrev=False
-        )
-        command.add_argument("--figure", type=Path, metavar="FILE", help="draw it: .svg, .png or .pdf")
-        if name == "tightness":
-            _add_tightness_flags(command)
-    return parser
-
-
 def _add_tightness_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run", nargs="?", type=Path, metavar="RUN", help="a run folder of `soar train`; else one is trained"
@@ -121,31 +78,19 @@ def _add_tightness_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
-def main(words: Sequence[str]) -> int:
-    """Print the tables of the part that was asked for, or say in one line what is wrong.
+PARTS = {
+    "linear-regression": Part("an over-parametrised model: perfect and defenceless", linear),
+    "logistic-regression": Part("how confidence switches the regulariser off", logistic),
+    "proposition-1": Part("the printed bound, what breaks it, two that hold", proposition),
+    "tightness": Part(
+        "what each step of the derivation gives away on a trained network", tightness, _add_tightness_flags
+    ),
+}
 
-    Returns:
-        0 when all went well, 2 for a mistake of the user's, 130 when interrupted.
-    """
-    try:
-        if not words:
-            raise UserError(f"which part? Say one of {', '.join(PARTS)}")
-        if not words[0].startswith("-") and words[0] not in PARTS:
-            raise unknown("part", words[0], PARTS, "soar.paper.theory")
-        arguments = make_parser().parse_args(words)
-        if arguments.figure is not None:
-            figures.check(arguments.figure)
-        result = PARTS[arguments.part].run(arguments)
-        print(show_all(result.sections))
-        if arguments.figure is not None:
-            result.draw(arguments.figure)
-        return 0
-    except UserError as error:
-        print(f"soar: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("soar: interrupted", file=sys.stderr)
-        return 130
+
+def main(words: Sequence[str]) -> int:
+    """Print the tables of the part that was asked for; see `soar.paper.theory.command.run`."""
+    return command.run("soar.paper.theory", __doc__ or "", PARTS, words)
 
 
 if __name__ == "__main__":

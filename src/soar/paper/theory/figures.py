@@ -17,7 +17,20 @@ FORMATS = (".svg", ".png", ".pdf")
 # Distinguishable for colour-blind readers (Okabe and Ito, 2008).
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6E6E6E"
 
+# What an SVG turns to on a dark page; text, grid and ground of _STYLE are among them.
+_IN_THE_DARK = {
+    "#ffffff": "#1e2129",
+    "#222222": "#f0f0f0",
+    "#333333": "#d6d6d6",
+    "#e4e4e4": "#3b3f4a",
+    BLUE: "#56b4e9",
+    ORANGE: "#ff9248",
+    GREEN: "#35c99b",
+    GREY: "#a9adb5",
+}
+
 _STYLE: Any = {
+    "text.color": "#222222",
     "font.size": 10,
     "axes.titlesize": 12,
     "axes.titlelocation": "left",
@@ -63,7 +76,8 @@ def check(path: Path) -> None:
 def drawing(path: Path, width: float = 7.0, height: float = 4.2) -> Iterator[Figure]:
     """Give an empty figure in the common look and save it at the end.
 
-    The same numbers give the same file: no dates, no random names.
+    The same numbers give the same file: no dates, no random names. An SVG has a ground of its own and
+    follows the reader's choice of light or dark, so it can be read on any page.
 
     Args:
         path: where to save; the ending says how
@@ -78,3 +92,17 @@ def drawing(path: Path, width: float = 7.0, height: float = 4.2) -> Iterator[Fig
         yield figure
         undated = {"CreationDate": None} if path.suffix == ".pdf" else {"Date": None}
         figure.savefig(path, dpi=160, metadata=None if path.suffix == ".png" else undated)
+        if path.suffix == ".svg":
+            path.write_text(_with_dark_colours(path.read_text()))
+
+
+def _with_dark_colours(svg: str) -> str:
+    """Add rules that replace every colour on a dark page; matplotlib writes colours into style attributes."""
+    rules = "".join(
+        f'[style*="{kind}: {light.lower()}"] {{ {kind}: {dark} !important }}\n'
+        for light, dark in _IN_THE_DARK.items()
+        for kind in ("fill", "stroke")
+    )
+    style = f"<style>\n@media (prefers-color-scheme: dark) {{\n{rules}}}\n</style>\n"
+    head, end, drawn = svg.partition("<defs>")
+    return f"{head}{style}{end}{drawn}"
