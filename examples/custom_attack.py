@@ -1,0 +1,148 @@
+"""An attack of your own: say where to look next, and the engine does the rest.
+
+    python examples/custom_attack.py
+
+`Momentum` is the momentum iterative method (Dong et al., 2018). It never calls the model: it names points, is
+told the model's answers and moves on. In return the engine drops examples that are fooled, fills their
+places, counts passes and decides by itself whether a point counts. Registered, it is known by name:
+`attacks="momentum:steps=40"`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+import soar
+from soar.attacks import ATTACKS, Answer, Examples, check_attack
+from soar.errors import UserError
+from soar.losses import cross_entropy
+from soar.shapes import per_example
+from soar.threat import Threat
+
+
+@dataclass(frozen=True)
+class MomentumState:
+    """Where each example stands; every tensor has a row for each."""
+
+    examples: Examples
+    points: Tensor
+    velocity: Tensor
+    step: Tensor
+    """how many steps have been taken"""
+
+
+@ATTACKS.register("momentum")
+@dataclass(frozen=True, kw_only=True)
+class Momentum:
+    """Steepest ascent along a running sum of gradients, each divided by its l1 norm (MI-FGSM).
+
+    v <- decay v + g / ||g||_1,  x' <- P(x' + (eps / steps) argmax_{||u|| <= 1} <v, u>)
+
+    Args:
+        steps: how many steps of ascent, each of length eps / steps
+        decay: what is kept of the velocity at each step
+    """
+
+    steps: int = 20
+    decay: float = 1.0
+
+    stays_inside = True  # no point outside of the ball is ever asked for
+    starts_at_image = True  # so the first answer also tells who is right without an attack
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise UserError(f"attack.steps: got {self.steps}, expected at least 1")
+
+    @property
+    def label(self) -> str:
+        """Name the attack in tables."""
+        return f"Momentum-{self.steps}"
+
+    @property
+    def budget(self) -> int:
+        """One prediction at the image and one after every step."""
+        return self.steps + 1
+
+    def entries(self, classes: int) -> int:  # noqa: ARG002 - no restarts and no targets
+        """Run once on an example."""
+        return 1
+
+    def start(self, examples: Examples, threat: Threat) -> MomentumState:  # noqa: ARG002
+        """Begin at the image, at rest."""
+        x = examples.x
+        return MomentumState(examples, x, torch.zeros_like(x), torch.zeros_like(examples.labels))
+
+    def query(self, state: MomentumState) -> Tensor:
+        """Ask for the current points."""
+        return state.points
+
+    def wants_gradient(self, state: MomentumState) -> Tensor:
+        """All but the last point are climbed from."""
+        return state.step < self.steps
+
+    def score(self, logits: Tensor, state: MomentumState) -> Tensor:
+        """Climb the cross-entropy."""
+        return cross_entropy(logits, state.examples.labels)
+
+    def update(self, state: MomentumState, answer: Answer, threat: Threat) -> MomentumState:
+        """Gather speed, take a step and come back into the ball."""
+        if answer.gradient is None:  # after the last point nobody wanted one
+            return replace(state, step=state.step + 1)
+        length = answer.gradient.abs().flatten(1).sum(dim=1).clamp_min(1e-30)
+        velocity = self.decay * state.velocity + answer.gradient / per_example(length, answer.gradient)
+        moved = state.points + threat.radius / self.steps * threat.ascent(velocity)
+        points = threat.project(moved, state.examples.x)
+        return replace(state, points=points, velocity=velocity, step=state.step + 1)
+
+    def exhausted(self, state: MomentumState) -> Tensor:
+        """Tell who has seen the answer to the last point."""
+        return state.step > self.steps
+
+
+def victim(threat: Threat, batches: int) -> nn.Module:
+    """Train a small network a little against PGD, so that there is something to break."""
+    model = soar.models.build("cnn6", seed=0, image_shape=(1, 28, 28), options={"width": 8})
+    objective = soar.objectives.Adversarial(model, threat, steps=3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    split = soar.data.load("fashion-mnist-sample").train
+    plan = soar.data.training_batches(
+        split, batch_size=64, seed=0, epoch=0, augmentation=soar.data.Augmentation()
+    )
+    for number, (x, y, index) in enumerate(plan):
+        if number == batches:
+            break
+        optimizer.zero_grad()
+        objective(x, y, index).loss.backward()
+        optimizer.step()
+    return model
+
+
+def main() -> None:
+    """Check the attack, then set it beside PGD with the same number of steps."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--steps", type=int, nargs="+", default=[5, 20], help="of both attacks")
+    parser.add_argument("--eps", default="0.1")
+    parser.add_argument("--batches", type=int, default=140, help="of the victim's training")
+    parser.add_argument("--examples", type=int, default=500, metavar="N", help="test images to attack")
+    arguments = parser.parse_args()
+
+    check_attack(Momentum(steps=3))
+    print("Momentum keeps the contract of an attack")
+    threat = soar.Linf(arguments.eps)
+    test = soar.data.load("fashion-mnist-sample").test.first(arguments.examples)
+    wanted = [f"{name}:steps={steps}" for steps in arguments.steps for name in ("pgd", "momentum")]
+    found = soar.evaluate(victim(threat, arguments.batches), test, threat, wanted)
+    print(f"{'attack':<14}{'accuracy':>10}{'forward':>10}{'backward':>10}")
+    for name in found.names:
+        forward, backward = found.passes(name)
+        print(f"{name:<14}{found.accuracy(name):>10.1%}{forward:>10.1f}{backward:>10.1f}")
+
+
+if __name__ == "__main__":
+    main()

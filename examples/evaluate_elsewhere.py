@@ -1,0 +1,107 @@
+"""How robust is a model that was trained elsewhere? All it takes is a function and a file with weights.
+
+    python examples/evaluate_elsewhere.py
+
+`build` is what you write about a network from elsewhere. The weights come from a training script that knows
+nothing of this package: `their_training` stands for it. It feeds the network standardised pixels and saves it
+as such scripts do, in a dictionary, with the prefix of a data-parallel wrapper. The last line that is printed
+is a command that does the same; it runs in the folder of this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import soar
+from soar.models.external import load_external_weights
+
+MEAN, STD = 0.286, 0.353
+"""with which the training elsewhere standardised its pixels"""
+
+
+class TheirNetwork(nn.Module):
+    """A network as it was published: for standardised pixels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(1, 16, 5, stride=2),
+            nn.BatchNorm2d(16),
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 5, stride=2),
+            nn.ReLU(),
+        )
+        self.head = nn.Linear(32 * 4 * 4, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Give the logits."""
+        logits: Tensor = self.head(self.features(x).flatten(1))
+        return logits
+
+
+class Standardised(TheirNetwork):
+    """The same for pixels in [0, 1], so that eps means what it says; its weights keep their names."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Standardise, then give the logits."""
+        return super().forward((x - MEAN) / STD)
+
+
+def build() -> nn.Module:
+    """Build the model without weights; `soar evaluate --model evaluate_elsewhere:build` calls this."""
+    return Standardised()
+
+
+def their_training(path: Path, examples: int) -> None:
+    """Train for an epoch and save, as a script from elsewhere would."""
+    torch.manual_seed(0)
+    split = soar.data.load("fashion-mnist-sample").train.first(examples)
+    inputs = (split.images / 255 - MEAN) / STD
+    model = TheirNetwork()
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    for rows in torch.randperm(len(split)).split(64):
+        optimizer.zero_grad()
+        F.cross_entropy(model(inputs[rows]), split.labels[rows]).backward()
+        optimizer.step()
+    tensors = {f"module.{name}": value for name, value in model.state_dict().items()}
+    torch.save({"epoch": 1, "state_dict": tensors}, path)
+
+
+def main() -> None:
+    """Evaluate the model at several radii, then print the command for one of them."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--weights", type=Path, default=Path("elsewhere.pt"), help="made if it does not exist"
+    )
+    parser.add_argument("--eps", nargs="+", default=["2/255", "8/255", "0.1"])
+    parser.add_argument("--attacks", nargs="+", default=["quick"], help="standard is AutoAttack")
+    parser.add_argument("--examples", type=int, default=500, metavar="N", help="test images to attack")
+    parser.add_argument("--train-examples", type=int, default=9000, metavar="N")
+    arguments = parser.parse_args()
+
+    if not arguments.weights.exists():
+        their_training(arguments.weights, arguments.train_examples)
+    model = build()
+    load_external_weights(model, arguments.weights)  # tensors only: nothing in the file is executed
+
+    test = soar.data.load("fashion-mnist-sample").test.first(arguments.examples)
+    for eps in arguments.eps:
+        found = soar.evaluate(model, test, soar.Linf(eps), arguments.attacks)
+        low, high = found.interval("worst case")
+        shown = ", ".join(f"{name} {found.accuracy(name):.1%}" for name in found.names)
+        print(f"linf {eps}: {shown} ({low:.0%} to {high:.0%})")
+    print(
+        f"soar evaluate --model evaluate_elsewhere:build --weights {arguments.weights}"
+        f" --data fashion-mnist-sample --eps {arguments.eps[-1]} --attacks {' '.join(arguments.attacks)}"
+    )
+
+
+if __name__ == "__main__":
+    main()
