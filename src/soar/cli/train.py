@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from soar.cli import plan
 from soar.cli.common import add_machine_flags, mode, set_up_machine
 from soar.errors import UserError
 
 if TYPE_CHECKING:
+    from soar.recipes import Recipe
     from soar.runs import Run
     from soar.training import FitResult
 
@@ -40,15 +42,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--track", action="append", default=[], metavar="SINK", help="also log to tensorboard or wandb"
     )
+    plan.add_arguments(parser)
     add_machine_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train, then say what came of it and how to evaluate it."""
+    """Train, then say what came of it and how to evaluate it; or only say what it would take."""
     from soar.training.distributed import joined
     from soar.training.prepare import prepare
     from soar.training.tracking import open_sinks
 
+    if arguments.plan:
+        plan.tell(_planned(arguments), arguments)
+        return 0
+    if arguments.tflops is not None:
+        raise UserError("--tflops: got without --plan, which it belongs to")
     device = set_up_machine(arguments)
     with joined(device) as world:
         opened = world.on_main(lambda: _open(arguments))
@@ -73,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _open(arguments: argparse.Namespace) -> Run:
     """Choose a new run folder, or find the one to go on with."""
-    from soar import recipes, runs
+    from soar import runs
 
     if arguments.resume is not None:
         if arguments.recipe or arguments.fields or arguments.output:
@@ -81,10 +89,25 @@ def _open(arguments: argparse.Namespace) -> Run:
                 "--resume goes on with the recipe of the run; give no recipe, no --output and no fields"
             )
         return runs.find(arguments.resume)
+    recipe = _recipe(arguments)
+    return runs.plan(recipe, arguments.output or runs.free_path(Path(arguments.recipe).stem))
+
+
+def _recipe(arguments: argparse.Namespace) -> Recipe:
+    from soar import recipes
+
     if arguments.recipe is None:
         raise UserError("which recipe? Say soar train RECIPE; see `soar list recipes`")
-    recipe = recipes.load(arguments.recipe, arguments.fields)
-    return runs.plan(recipe, arguments.output or runs.free_path(Path(arguments.recipe).stem))
+    return recipes.load(arguments.recipe, arguments.fields)
+
+
+def _planned(arguments: argparse.Namespace) -> Run:
+    """Give the run of a recipe without choosing a folder for it."""
+    from soar.runs import Run
+
+    if arguments.resume is not None:
+        raise UserError("--plan: got together with --resume, expected a RECIPE")
+    return Run(arguments.output or Path(arguments.recipe or ""), _recipe(arguments))
 
 
 def _tell(opened: Run, result: FitResult, *, quiet: bool) -> None:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from soar.training.result import FitResult as FitResult
     from soar.training.trainer import Trainer as Trainer
 
+__all__ = ["FitResult", "Trainer"]
+
 
 def __getattr__(name: str) -> Any:
     if name in ("Trainer", "FitResult"):
@@ -18,3 +20,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(trainer, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from soar.cli.main import main
+from tests.cli.tiny import TINY
+
+PLAN = ["train", "demo-robust", *TINY, "--plan"]
+
+
+def rows(text: str) -> dict[str, str]:
+    """What stands after each word at the beginning of a line."""
+    return {line[:12].strip(): line[12:] for line in text.splitlines() if line[:1].isalpha()}
+
+
+def test_a_plan_tells_the_work_and_the_time_and_leaves_no_folder(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(PLAN) == 0
+    told = rows(capsys.readouterr().out)
+    assert told["data"] == "fashion-mnist-sample: 9,900 images of 1 x 28 x 28, 100 held out"
+    assert told["model"].startswith("resnet10: ") and told["objective"] == "adversarial within linf 0.1"
+    assert told["batches"] == "32 images, 309 an epoch"
+    assert told["updates"].startswith("6 in 0.0194")
+    assert re.fullmatch(
+        r"2 passes forwards and 2 backwards, \S+ GFLOP; \S+ s, \S+ ms a pass", told["an update"]
+    )
+    assert told["validation"].startswith(
+        "1 times 20 images, at most 4 passes forwards and 2 backwards each; "
+    )
+    assert re.search(r"\(measured here: cpu, 1 thread, \S+ GFLOP/s\)", told["time"])
+    assert told["memory"].endswith("MiB at the peak of this process, data and all")
+    assert not [*folder.iterdir()]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU to measure on")
+def test_without_the_device_work_is_counted_and_no_time_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*PLAN, "--device", "cuda"]) == 0
+    printed = capsys.readouterr().out
+    told = rows(printed)
+    assert told["time"] == "unknown (no cuda here to measure on; --tflops N assumes a rate)"
+    assert "2 passes forwards and 2 backwards" in told["an update"] and " s," not in told["an update"]
+    assert "memory" not in told
+    assert [line.split() for line in printed.splitlines()[-3:-1]] == [
+        ["1", "32", "0", "unknown"],
+        ["2", "16", "0.075", "unknown"],
+    ]
+
+
+def test_an_assumed_rate_is_called_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PLAN, "--tflops", "0.000001"]) == 0
+    told = rows(capsys.readouterr().out)
+    operations = float(told["arithmetic"].split()[0])
+    assert "(assumed, 0.001 GFLOP/s)" in told["time"]
+    hours, minutes, seconds = map(int, told["time"].split(",")[0].split(":"))
+    assert 3600 * hours + 60 * minutes + seconds == pytest.approx(operations / 1e-6, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "words, complaint",
+    [
+        (["train", "--plan"], "which recipe?"),
+        (["train", "--resume", "run", "--plan"], "--plan: got together with --resume"),
+        (["train", "demo-robust", "--tflops", "3"], "--tflops: got without --plan"),
+        ([*PLAN, "--tflops", "0"], "--tflops: got 0, expected a number above 0"),
+        ([*PLAN, "--device", "abacus"], "unknown device 'abacus'"),
+        ([*PLAN, "--batch_size", "0"], "training.batch_size"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(
+    words: list[str], complaint: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 1 and complaint in said[0]
+
+
+def test_two_processes_plan_as_one(tmp_path: Path) -> None:
+    words = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "soar", *PLAN]
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, check=True, capture_output=True, text=True)
+    told = rows(done.stdout)
+    assert told["batches"].startswith("32 images (16 in each of 2 processes)")
+    assert "GFLOP/s a process" in told["time"]
+    assert done.stdout.count("data  ") == 1
+    assert not (tmp_path / "runs").exists()
