@@ -20,8 +20,10 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
+from soar.attention import attend
 from soar.batch_norm import normalize
 from soar.poison import poison
 from soar.rectifier import rectify
@@ -67,6 +69,10 @@ class FastDoubleBackward(TorchFunctionMode):
                 replaced = _FASTER[func](*args, **named)
             if replaced is not None:
                 return replaced
+        if func is F.multi_head_attention_forward:
+            # A function in Python: what it calls passes by this context, so the kernel is chosen from outside.
+            with sdpa_kernel(SDPBackend.MATH):
+                return func(*args, **named)
         return func(*args, **named)
 
 
@@ -95,6 +101,7 @@ _FASTER: dict[Any, Callable[..., Tensor | None]] = {
     torch.relu: rectify,
     Tensor.relu: rectify,
     F.batch_norm: normalize,
+    F.scaled_dot_product_attention: attend,
 }
 
 

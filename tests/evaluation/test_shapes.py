@@ -13,7 +13,7 @@ from soar.evaluation.diagnosis import Evidence
 from soar.evaluation.shapes import SHAPES, schema, schema_file
 from tests.evaluation.test_assessment import assessment, diagnosis
 
-DOCS = Path(__file__).parents[2] / "docs" / "formats.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "formats.md"
 TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),

@@ -1,0 +1,54 @@
+"""Every command and every snippet of every page runs, and every file that a page shows or links is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.running import ROOT, blocks, commands, run_page
+
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+RUNNABLE = [
+    page for page in PAGES if any(one.language in ("bash", "python") for one in blocks(page.read_text()))
+]
+LANGUAGES = {"bash", "python", "text", "toml", "json", ""}
+# Made when the site is built, from the parser and from the fields of a recipe.
+MADE = {DOCS / "reference" / "cli.md", DOCS / "reference" / "recipe-fields.md"}
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(DOCS))
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=name)
+def test_everything_on_the_page_runs(page: Path, small_world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_page(page, monkeypatch)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_blocks_are_of_a_kind_that_is_tried_or_only_read(page: Path) -> None:
+    for block in blocks(page.read_text()):
+        where = f"line {block.line}"
+        assert block.language in LANGUAGES, f"{where}: a block of {block.language}"
+        is_code = block.language in ("bash", "python")
+        assert not is_code or "..." not in block.text, f"{where}: code with something left out"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+        if ":" not in link:
+            path = (page.parent / link).resolve()
+            assert path.exists() or path in MADE, link
+
+
+def test_blocks_are_found_with_their_titles_and_lines() -> None:
+    text = 'a\n\n```python title="b.py"\nx = 1\n```\n\n- c\n\n'
+    text += "    ```bash\n    soar list \\\n      models  # all\n    ```\n"
+    first, second = blocks(text)
+    assert (first.language, first.title, first.text, first.line) == ("python", "b.py", "x = 1\n", 4)
+    assert second.line == 10
+    assert commands(second.text) == [["soar", "list", "models"]]

@@ -1,0 +1,103 @@
+"""The page of all fields of a recipe, read from the classes that hold them."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from command_page import default
+from tables import code, table
+
+INTRODUCTION = """\
+# Recipe fields
+
+Made from the code that reads recipes. A recipe is a TOML file with these tables. Each field is also a flag of
+`soar train`, by its full name (`--training.epochs 30`) and, for `training`, `threat` and `data`, by its last
+part (`--epochs 30`). `soar list recipes` shows the recipes that come with the package, and `recipe.toml` in
+every run folder is a whole one.
+"""
+CHOSEN = {
+    "model": "The network: `name` and its options. A name with a colon, `package.module:callable`, is a"
+    " network of your own; it has no options here.",
+    "objective": "What training minimises: `name` and its options.",
+}
+
+
+def text() -> str:
+    """Write the page."""
+    from soar.models import MODELS
+    from soar.objectives import OBJECTIVES
+    from soar.recipes.recipe import SECTIONS, Recipe
+
+    lines = [INTRODUCTION, "## At the top", "", *_fields(Recipe, ("description", "seed"))]
+    for section, kind in SECTIONS.items():
+        summary = (kind.__doc__ or "").split("\n")[0]
+        lines += [f"## [{section}]", "", summary, "", *_fields(kind, tuple(kind.__dataclass_fields__))]
+    for section, registry in (("model", MODELS), ("objective", OBJECTIVES)):
+        lines += [f"## [{section}]", "", CHOSEN[section], ""]
+        for entry in registry:
+            lines += [f"### {entry.name}", "", entry.description, "", *_options(entry.build)]
+    return "\n".join(lines)
+
+
+def _fields(kind: Any, names: tuple[str, ...]) -> list[str]:
+    """Describe fields of a section, with what is written under each in the source."""
+    from soar.recipes.fields import documents
+
+    hints, meanings = get_type_hints(kind, include_extras=True), documents(kind)
+    rows = []
+    for name in names:
+        held = kind.__dataclass_fields__[name].default
+        shown = "" if held is MISSING else _written(held)
+        rows.append((code(name), _kind(hints[name]), shown, meanings.get(name, "")))
+    return table(["field", "value", "default", "meaning"], rows)
+
+
+def _options(build: Callable[..., Any]) -> Iterator[str]:
+    """Describe the keyword options of a model or an objective."""
+    import griffe
+
+    said: dict[str, str] = {}
+    for section in griffe.Docstring(inspect.getdoc(build) or "").parse("google", warnings=False):
+        if isinstance(section, griffe.DocstringSectionParameters):
+            said = {one.name: " ".join(one.description.split()) for one in section.value}
+    parameters = inspect.signature(build).parameters.values()
+    rows = [
+        (code(one.name), "" if one.default is one.empty else _written(one.default), said.get(one.name, ""))
+        for one in parameters
+        if one.kind is one.KEYWORD_ONLY and one.name != "seed"
+    ]
+    if rows:
+        yield from table(["option", "default", "meaning"], rows)
+
+
+def _written(value: Any) -> str:
+    """Write a default; what has none is left out of a recipe."""
+    return "" if value is None or value == () else code(default(value))
+
+
+def _kind(hint: Any) -> str:
+    """Say in words what a field takes."""
+    if get_origin(hint) is Annotated:
+        inner, *limits = get_args(hint)
+        return _kind(inner) + "".join(_limits(one) for one in limits if isinstance(one, msgspec.Meta))
+    if get_origin(hint) is Literal:
+        return ", ".join(code(choice) for choice in get_args(hint))
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join(_kind(one) for one in get_args(hint) if one is not type(None))
+    if get_origin(hint) is tuple:
+        return f"list of: {_kind(get_args(hint)[0])}"
+    words: dict[Any, str] = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+    return words[hint]
+
+
+def _limits(limit: msgspec.Meta) -> str:
+    signs = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
+    said = [
+        f"{sign} {getattr(limit, name)}" for name, sign in signs.items() if getattr(limit, name) is not None
+    ]
+    return " " + ", ".join(said)
