@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help setup demo test lint slow benchmarks
+.PHONY: help setup demo test lint docs slow benchmarks
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
@@ -26,6 +26,9 @@ lint: setup ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: setup ## write the documentation to site/; open site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 slow: setup ## the tests that take minutes or need a network
 	$(BIN)/python -m pytest -m "slow or network"

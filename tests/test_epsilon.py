@@ -17,7 +17,7 @@ def test_what_is_shown_reads_back_exactly(ratio: Fraction) -> None:
 
 @given(st.integers(1, 255))
 def test_grey_levels_are_kept(level: int) -> None:
-    assert epsilon.parse(f"{level}/255") == Fraction(level, 255)
+    assert epsilon.parse(f"{level}/255") == epsilon.parse(level / 255) == Fraction(level, 255)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,9 @@ def test_grey_levels_are_kept(level: int) -> None:
         (" 8 / 255 ", "8/255"),
         (0.031, "0.031"),
         (1.74, "1.74"),
+        (8 / 255, "8/255"),
+        (0.2, "0.2"),
+        (8.5 / 255, str(Fraction(str(8.5 / 255)))),
     ],
 )
 def test_sizes_print_as_people_write_them(size: epsilon.Ratio, shown: str) -> None:

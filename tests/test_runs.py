@@ -18,7 +18,7 @@ def test_a_run_folder_holds_the_resolved_recipe_and_the_environment(tmp_path: Pa
     assert not (tmp_path / "a").exists()
     planned.create()
     found = runs.find(tmp_path / "a" / "b")
-    assert found.recipe == recipe
+    assert found == runs.find(str(tmp_path / "a" / "b")) and found.recipe == recipe
     stored = json.loads((found.path / "environment.json").read_text())
     assert stored["torch"] == torch.__version__ and "soar" in stored
 

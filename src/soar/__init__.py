@@ -15,16 +15,18 @@ if TYPE_CHECKING:
     from soar import interop as interop
     from soar import models as models
     from soar import objectives as objectives
+    from soar.errors import UserError as UserError
     from soar.evaluation.assessment import Assessment as Assessment
     from soar.evaluation.diagnose import diagnose as diagnose
     from soar.evaluation.diagnosis import Diagnosis as Diagnosis
     from soar.evaluation.evaluate import evaluate as evaluate
     from soar.threat import L2 as L2
     from soar.threat import Linf as Linf
+    from soar.threat import Threat as Threat
 
 __version__ = "0.1.0"
 
-_HOMES = {"L2": "soar.threat", "Linf": "soar.threat"}
+_HOMES = {"L2": "soar.threat", "Linf": "soar.threat", "Threat": "soar.threat", "UserError": "soar.errors"}
 _HOMES |= dict.fromkeys(("Assessment", "Diagnosis", "diagnose", "evaluate"), "soar.evaluation")
 _PACKAGES = ("attacks", "data", "export", "interop", "models", "objectives", "recipes", "training")
 
@@ -33,6 +35,8 @@ __all__ = [
     "Assessment",
     "Diagnosis",
     "Linf",
+    "Threat",
+    "UserError",
     "attacks",
     "data",
     "diagnose",

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
@@ -70,7 +71,10 @@ class FastDoubleBackward(TorchFunctionMode):
             if replaced is not None:
                 return replaced
         if func is F.multi_head_attention_forward:
-            # A function in Python: what it calls passes by this context, so the kernel is chosen from outside.
+            if forward_ad._current_level >= 0:
+                # PyTorch's softmax writes over what its forward derivative needs for the way back.
+                raise NotImplementedError("MultiheadAttention cannot be differentiated forwards and back")
+            # A function in Python: what it calls passes by this context, so the kernel is chosen for it.
             with sdpa_kernel(SDPBackend.MATH):
                 return func(*args, **named)
         return func(*args, **named)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from soar.errors import UserError
@@ -12,7 +13,8 @@ Ratio = str | float | Fraction
 def parse(size: Ratio, field: str = "eps") -> Fraction:
     """Read "8/255", "0.031", 0.031 or a Fraction as an exact ratio.
 
-    A float means the decimal number that Python prints for it, so 0.1 is one tenth.
+    A float means the decimal number that Python prints for it, so 0.1 is one tenth; but 8 / 255, computed,
+    means 8/255 and not its first digits.
 
     Args:
         size: what was given
@@ -23,9 +25,11 @@ def parse(size: Ratio, field: str = "eps") -> Fraction:
 
     >>> parse("8/255")
     Fraction(8, 255)
-    >>> parse(0.1)
-    Fraction(1, 10)
+    >>> parse(0.1), parse(8 / 255)
+    (Fraction(1, 10), Fraction(8, 255))
     """
+    if isinstance(size, float) and math.isfinite(size) and size == round(255 * size) / 255:
+        size = Fraction(round(255 * size), 255)
     try:
         ratio = size if isinstance(size, Fraction) else Fraction(str(size).replace(" ", ""))
     except (ValueError, ZeroDivisionError):

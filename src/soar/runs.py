@@ -119,12 +119,13 @@ def plan(recipe: Recipe, path: Path) -> Run:
     return Run(path, recipe)
 
 
-def find(path: Path) -> Run:
+def find(path: Path | str) -> Run:
     """Open a run folder.
 
     Raises:
         UserError: if it is not one
     """
+    path = Path(path)
     stored = path / "recipe.toml"
     if not stored.exists():
         raise UserError(f"{path}: not a run folder, there is no recipe.toml in it")

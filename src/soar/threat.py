@@ -243,3 +243,18 @@ def _largest_scale(size: Tensor, room: Tensor, radius: Tensor | float) -> Tensor
             break
         scale = torch.maximum(scale, better)
     return scale
+
+
+def require_threat(given: object) -> None:
+    """Refuse what is not a threat.
+
+    Raises:
+        UserError: if it is a number, a text or anything else
+
+    >>> require_threat(0.1)
+    Traceback (most recent call last):
+    soar.errors.UserError: threat: got 0.1, expected such as Linf("8/255") or L2(0.5)
+    """
+    if not isinstance(given, Threat):
+        shown = repr(given) if isinstance(given, str | int | float | Fraction) else type(given).__name__
+        raise UserError(f'threat: got {shown}, expected such as Linf("8/255") or L2(0.5)')

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from soar.attacks import ATTACKS, PGD, check_attack
+from soar.errors import UserError
 from soar.registry import Entry
 
 # Budgets that take seconds; the source of a transfer is a run folder, see test_transfer.py.
@@ -69,3 +70,23 @@ class Global(PGD):
 def test_the_checker_finds_broken_promises(attack: PGD, promise: str) -> None:
     with pytest.raises(AssertionError, match=promise):
         check_attack(attack)
+
+
+class Unfinished:
+    """An attack whose author has not come to the end."""
+
+    label, budget, stays_inside, starts_at_image = "Unfinished", 1, True, False
+
+    def start(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (PGD, r"got the class PGD, expected an object"),
+        (Unfinished(), "Unfinished has no entries, query, wants_gradient, score, update, exhausted"),
+    ],
+)
+def test_what_is_no_attack_is_refused_in_one_line(given: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        check_attack(given)

@@ -75,3 +75,11 @@ def test_the_contract_is_kept_whatever_the_source() -> None:
 def test_attacks_with_several_ends_cannot_be_shown() -> None:
     with pytest.raises(UserError, match="got PGD-20 x2, expected one start and no targets"):
         Transfer(source=TinyNet(), attack=PGD(restarts=2))
+
+
+def test_any_attack_with_one_end_can_be_shown() -> None:
+    source, target, x = TinyNet(seed=1), TinyNet(), images(6)
+    labels = target(x).argmax(dim=1)
+    found = run(target, Transfer(source=source, attack=FGSM()), Linf(0.1), x, labels)
+    points = transfer_points(source, FGSM(), Linf(0.1), x, labels, index=torch.arange(6))
+    assert torch.equal(found.adversarial, points)

@@ -102,3 +102,29 @@ def test_the_real_cifar10_is_what_was_published() -> None:
     pixels = data.train.images.double() / 255
     means = pixels.mean((0, 2, 3))
     assert torch.allclose(means, torch.tensor([0.4914, 0.4822, 0.4465]).double(), atol=1e-4)
+
+
+def write_archive(path: Path, labels: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Path:
+    images = np.zeros((len(labels), 4, 4), np.uint8)
+    images[:, 0, 0] = np.arange(len(labels))
+    np.savez(path, x_train=images, y_train=labels, x_test=images, y_test=labels)
+    return path
+
+
+def test_files_that_list_one_class_after_the_other_are_mixed(tmp_path: Path) -> None:
+    labels = np.repeat(np.arange(4), 50)
+    path = write_archive(tmp_path / "sorted.npz", labels)
+    data, again = load(str(path), validation=40), load(str(path), validation=40)
+    for split in (data.train, data.validation, data.test):
+        # Without mixing the first ten are all of class 0.
+        assert len(split.labels[:10].unique()) > 1
+        assert torch.equal(split.images[:, 0, 0, 0].long(), split.indices)
+        assert split.labels.tolist() == labels[split.indices].tolist()
+    assert sorted(data.test.indices.tolist()) == list(range(200))
+    assert torch.equal(data.test.indices, again.test.indices)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 0, 1], [1, 1, 1, 1], [1, 0, 1, 1]])
+def test_other_files_keep_their_order(tmp_path: Path, labels: list[int]) -> None:
+    data = load(str(write_archive(tmp_path / "mixed.npz", np.array(labels))), validation=0)
+    assert data.test.labels.tolist() == labels and data.test.indices.tolist() == [0, 1, 2, 3]

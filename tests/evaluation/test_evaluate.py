@@ -349,3 +349,37 @@ def test_a_first_look_gets_the_model_some_images_and_the_result(
     assert len(result) == 150 and result.verdict is None and batch_size == 16
     assert evaluate(model, (x, labels), Linf(0.05), "fgsm", check=False).diagnosis is None
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    "data, got",
+    [
+        ([1, 2], "list"),
+        (torch.zeros(2, 1, 2, 2), "Tensor"),
+        ((torch.zeros(2, 1, 2, 2).numpy(), torch.zeros(2).numpy()), r"\(ndarray, ndarray\)"),
+        (torch.utils.data.TensorDataset(torch.zeros(2)), "TensorDataset"),
+    ],
+)
+def test_data_of_another_make_are_refused_with_what_is_expected(data: Any, got: str) -> None:
+    with pytest.raises(UserError, match=rf"^data: got {got}, expected a split .* or a pair of tensors"):
+        evaluate(TinyNet(), data, Linf(0.1))
+
+
+@pytest.mark.parametrize("threat, got", [(0.1, "0.1"), ("linf", "'linf'"), (None, "NoneType")])
+def test_a_threat_is_no_number(threat: Any, got: str) -> None:
+    x = images(2)
+    with pytest.raises(UserError, match=rf'^threat: got {got}, expected such as Linf\("8/255"\)'):
+        evaluate(TinyNet(), (x, said(TinyNet(), x)), threat)
+
+
+@pytest.mark.parametrize(
+    "attack, message",
+    [
+        (PGD, r"got the class PGD, expected an object: PGD\(\.\.\.\)"),
+        (3, "got a int, expected an object with label"),
+    ],
+)
+def test_attacks_of_another_make_are_refused(attack: Any, message: str) -> None:
+    x = images(2)
+    with pytest.raises(UserError, match=message):
+        evaluate(TinyNet(), (x, said(TinyNet(), x)), Linf(0.1), attack)

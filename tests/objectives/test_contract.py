@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -124,3 +126,31 @@ def test_the_checker_finds_broken_promises(broken: type[Objective], promise: str
 def test_an_unsupported_norm_must_be_refused() -> None:
     with pytest.raises(AssertionError, match="a norm that is not supported is refused"):
         check_objective(lambda model, threat: Adversarial(model, threat, steps=1), norms=("linf",))
+
+
+def test_the_checker_wants_what_makes_an_objective() -> None:
+    made: Any = Standard(TinyNet())
+    with pytest.raises(UserError, match=r"got an objective, expected such as lambda .* Standard\(model"):
+        check_objective(made)
+
+
+@pytest.mark.parametrize(
+    "x, y, message",
+    [
+        (255 * images(2), torch.zeros(2).long(), r"got pixels from .* expected \[0, 1\]"),
+        ((255 * images(2)).byte(), torch.zeros(2).long(), "got torch.uint8, expected float"),
+        (images(2), torch.zeros(2).int(), "labels: got torch.int32"),
+        (images(2), torch.zeros(3).long(), "got 2 images and 3 labels"),
+    ],
+)
+def test_batches_that_cannot_be_meant_are_refused_at_the_first_call(
+    x: Tensor, y: Tensor, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        Adversarial(TinyNet(), Linf(0.1))(x, y)
+
+
+def test_a_threat_is_no_number() -> None:
+    number: Any = 8 / 255
+    with pytest.raises(UserError, match=r"threat: got 0\.03"):
+        Adversarial(TinyNet(), number)

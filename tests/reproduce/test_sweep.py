@@ -7,13 +7,16 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from soar import recipes, runs
 from soar.errors import UserError
 from soar.reproduce.grid import Sweep, parse
 from soar.reproduce.running.cache import Cache
 from soar.reproduce.running.job import Ending
+from soar.reproduce.running.worker import perform
 from soar.reproduce.showing.sweep_show import chart, table, verdict
 from soar.reproduce.sweep import Point, points, save, selected, trials
 from tests.reproduce.made import write_file
+from tests.reproduce.tiny import FLAGS, recipe
 
 
 def validated(cache: Cache, key: str, robust: float, clean: float = 0.9) -> None:
@@ -121,6 +124,18 @@ def test_a_start_is_told_by_its_weights_and_not_by_its_place(tmp_path: Path) -> 
     kept.write_bytes(b"damaged")
     key(other)
     assert kept.read_bytes() == other.read_bytes(), "a damaged copy is made again"
+
+
+def test_a_training_from_weights_is_done_under_the_name_that_it_was_planned_under(tmp_path: Path) -> None:
+    weights = tmp_path / "start.safetensors"
+    begun = runs.plan(recipe(), tmp_path / "run")
+    save_file(begun.model(10, (1, 28, 28)).state_dict(), weights)
+    flags = (*FLAGS, "--start_from", str(weights))
+    made = Sweep(recipe="demo-standard", flags=flags, grid=parse(["lr=0.1"]))
+    cache = Cache(tmp_path / "cache")
+    [(_, (job,))] = trials(made, cache, root=None, device="cpu")
+    perform(job, lambda _: None)
+    assert cache.is_trained(job.key, recipes.load(cache.network(job.key) / "recipe.toml"))
 
 
 def test_a_cache_that_cannot_be_written_is_a_users_mistake(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from soar import randomness
+from soar.errors import UserError
 from soar.threat import Threat
 
 
@@ -108,6 +109,29 @@ class Attack(Protocol[S]):
 
     def exhausted(self, state: S) -> Tensor:
         """Tell for each example whether the budget is used up."""
+
+
+def require_attack(given: object) -> None:
+    """Refuse what is not an attack: a class in place of an object, or something with a part missing.
+
+    Raises:
+        UserError: what was got, and what an attack has
+
+    >>> require_attack("pgd")
+    Traceback (most recent call last):
+    soar.errors.UserError: attack: got a str, expected an object with label, stays_inside, ...
+    """
+    if isinstance(given, type):
+        raise UserError(f"attack: got the class {given.__name__}, expected an object: {given.__name__}(...)")
+    needed = [name for name in vars(Attack) if not name.startswith("_")]
+    missing = [name for name in needed if not hasattr(type(given), name) and not hasattr(given, name)]
+    if len(missing) == len(needed):
+        shown = f"{', '.join(needed[:2])}, ..."
+        raise UserError(f"attack: got a {type(given).__name__}, expected an object with {shown}")
+    if missing:
+        raise UserError(
+            f"attack: {type(given).__name__} has no {', '.join(missing)}; see soar.attacks.Attack"
+        )
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from soar import randomness
-from soar.attacks.attack import Attack
+from soar.attacks.attack import Attack, require_attack
 from soar.attacks.engine import run
 from soar.threat import L2, Linf, Threat
 
@@ -27,10 +27,12 @@ def check_attack(attack: Attack[Any], *, seed: int = 0) -> None:
 
     Raises:
         AssertionError: naming the promise that was broken
+        UserError: if it is no attack at all
 
     >>> from soar.attacks import PGD
     >>> check_attack(PGD(steps=2))
     """
+    require_attack(attack)
     assert attack.label, "an attack has a label"
     for shape, classes in (((1, 6, 5), 2), ((3, 5, 6), 10)):
         model = _network(shape, classes, seed)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from soar.attacks.apgd import APGD
-from soar.attacks.attack import Attack
+from soar.attacks.attack import Attack, require_attack
 from soar.attacks.fab import FAB
 from soar.attacks.fgsm import FGSM
 from soar.attacks.pgd import PGD
@@ -113,8 +113,11 @@ def resolve(attacks: Wanted) -> Plan:
     for one in wanted:
         if isinstance(one, str):
             found += _from_text(one)
+        elif isinstance(one, Planned):
+            found.append(one)
         else:
-            found.append(one if isinstance(one, Planned) else Planned(one))
+            require_attack(one)
+            found.append(Planned(one))
     labels = [one.attack.label for one in found]
     for label in labels:
         if labels.count(label) > 1:

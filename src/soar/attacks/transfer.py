@@ -48,10 +48,10 @@ class Transfer:
 
     source: nn.Module
     source_name: str = "source"
-    attack: PGD = PGD(steps=20)  # noqa: RUF009 - frozen
+    attack: Attack[Any] = PGD(steps=20)  # noqa: RUF009 - frozen
 
     def __post_init__(self) -> None:
-        if self.attack.entries(2) > 1 or self.attack.targets:
+        if self.attack.entries(2) > 1 or getattr(self.attack, "targets", False):
             raise UserError(f"transfer: got {self.attack.label}, expected one start and no targets")
 
     @property

@@ -19,6 +19,9 @@ LARGEST_VALIDATION = 5000
 def load(name: str, *, root: Path | None = None, validation: int | None = None, seed: int = 0) -> Dataset:
     """Load a data set into memory.
 
+    Examples come in the order of the files, unless that lists one class after the other: then they are mixed,
+    in the same way at every reading.
+
     Args:
         name: "fashion-mnist-sample" (in the package), "cifar10", "svhn", "fashion-mnist",
             "folder:DIR" or "FILE.npz"
@@ -94,8 +97,16 @@ def _shares(sizes: Tensor, count: int) -> Tensor:
 
 
 def _to_split(part: Examples) -> Split:
-    return Split(
+    """Give examples as tensors, mixed where the files list one class after the other, as folders do.
+
+    The first so many examples stand for all, when a model is validated or attacked.
+    """
+    split = Split(
         torch.from_numpy(part.images),
         torch.from_numpy(part.labels),
         torch.from_numpy(part.indices),
     )
+    steps = split.labels.diff()
+    if bool((steps < 0).any()) or not bool((steps > 0).any()):
+        return split
+    return split.subset(randomness.permutation(randomness.key(0, 0, "mixed classes"), len(split))[0])

@@ -13,6 +13,8 @@ from soar.threat import Threat, threat
 
 Verdict = Literal["sound", "suspicious", "masked"]
 SEVERITY: dict[Verdict, int] = {"sound": 0, "suspicious": 1, "masked": 2}
+NOT_MADE = "Could not be checked"
+"""how the sentence of a check begins that could not be made"""
 KIND = "diagnosis"
 FORMAT = 1
 
@@ -40,6 +42,11 @@ class Evidence:
     numbers: dict[str, float | int | str | None] = field(default_factory=dict)
     excess: float = 0.0
     advice: str = ""
+
+    @property
+    def was_made(self) -> bool:
+        """Whether something could be measured at all."""
+        return not self.sentence.startswith(NOT_MADE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +81,11 @@ class Diagnosis:
         """The strongest evidence against the model in a sentence, or that there is none."""
         if self.against:
             return self.against[0].sentence
-        return f"None of {len(self.evidence)} checks speaks against it."
+        made = sum(one.was_made for one in self.evidence)
+        if not made:
+            return "Nothing could be checked, so nothing is known."
+        of_all = f" ({made} of {len(self.evidence)} could be made)" if made < len(self.evidence) else ""
+        return f"None of {made} checks speaks against it{of_all}."
 
     @property
     def advice(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from soar.evaluation.joining import join
 from soar.evaluation.journal import Journal, fingerprint
 from soar.evaluation.work import Work
 from soar.progress import Mode
-from soar.threat import Threat
+from soar.threat import Threat, require_threat
 from soar.training.distributed import current
 
 Examples = Split | tuple[Tensor, Tensor]
@@ -76,6 +76,7 @@ def evaluate(
     >>> found.accuracy("clean"), found.accuracy("FGSM"), found.worst_case
     (1.0, 0.5, 0.5)
     """
+    require_threat(threat)
     chosen = resolve(attacks)
     images, labels, index = parts(data)
     check_images(images, labels)
@@ -122,8 +123,17 @@ def evaluate(
 
 
 def parts(data: Examples) -> tuple[Tensor, Tensor, Tensor]:
-    """Give the images, the labels and the identities of examples."""
-    if isinstance(data, tuple):
-        images, labels = data
-        return images, labels, torch.arange(len(labels))
-    return data.images, data.labels, data.indices
+    """Give the images, the labels and the identities of examples.
+
+    Raises:
+        UserError: if it is something else
+    """
+    if isinstance(data, Split):
+        return data.images, data.labels, data.indices
+    if isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data):
+        return *data, torch.arange(len(data[1]))
+    got = f"({', '.join(type(part).__name__ for part in data)})" if isinstance(data, tuple) else ""
+    raise UserError(
+        f"data: got {got or type(data).__name__}, expected a split such as soar.data.load('cifar10').test,"
+        " or a pair of tensors (images, labels)"
+    )

@@ -36,7 +36,9 @@ def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
         if one.finding != "sound":
             lines.append(Padding(Text(f"rule: {one.rule}", style="dim"), (0, 0, 0, 11)))
     verdict = found.verdict
-    lines += [Text(), Text.assemble("verdict: ", (verdict, STYLES[verdict]), f" - {MEANING[verdict]}")]
+    is_partial = verdict == "sound" and not all(one.was_made for one in found.evidence)
+    meaning = found.summary if is_partial else MEANING[verdict]
+    lines += [Text(), Text.assemble("verdict: ", (verdict, STYLES[verdict]), f" - {meaning}")]
     if not found.is_whole:
         lines.append(Text("this is a first look; soar diagnose makes all checks"))
     lines += [Text(f"next: {advice.replace('RUN', run, 1)}") for advice in found.advice]

@@ -32,10 +32,16 @@ def check_objective(build: Build, *, norms: tuple[str, ...] = ("linf", "l2"), se
 
     Raises:
         AssertionError: naming the promise that was broken
+        UserError: if an objective is given in place of what makes one
 
     >>> from soar.objectives import Adversarial
     >>> check_objective(lambda model, threat: Adversarial(model, threat, steps=2))
     """
+    if isinstance(build, Objective):
+        name = type(build).__name__
+        raise UserError(
+            f"build: got an objective, expected such as lambda model, threat: {name}(model, threat)"
+        )
     threats: dict[str, Threat] = {"linf": Linf("8/255"), "l2": L2("1/2")}
     for shape, classes in (((1, 28, 28), 2), ((3, 32, 32), 10)):
         keys = randomness.key(seed, torch.arange(4), "contract")

@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from soar.attacks.oracle import check_images
 from soar.errors import UserError
 from soar.losses import cross_entropy
-from soar.threat import Threat
+from soar.threat import Threat, require_threat
 
 
 class Output(NamedTuple):
@@ -53,12 +54,15 @@ class Objective(nn.Module, ABC):
 
     def __init__(self, model: nn.Module, threat: Threat | None = None, *, seed: int = 0) -> None:
         super().__init__()
+        if threat is not None:
+            require_threat(threat)
         self.model = model
         self.threat = threat
         self.seed = seed
         self.calls = 0
         self.label_smoothing = 0.0
         self.micro_batches = 1
+        self._is_checked = False
 
     def forward(self, x: Tensor, y: Tensor, index: Tensor | None = None, step: int | None = None) -> Output:
         """Give the loss of a batch.
@@ -73,8 +77,15 @@ class Objective(nn.Module, ABC):
             step: the training step; by default the number of calls so far
 
         Raises:
-            UserError: without an index where the objective remembers examples
+            UserError: without an index where the objective remembers examples; at the first call also for
+                images and labels of another type, or pixels outside of [0, 1]
         """
+        if not self._is_checked:
+            # Once is enough to find a wrong set-up, and on a GPU every look at pixels waits for it.
+            check_images(x, y)
+            if x.dtype == torch.uint8:
+                raise UserError("images: got torch.uint8, expected float in [0, 1]; see soar.data.to_unit")
+            self._is_checked = True
         if index is None:
             if self.needs_index:
                 name = type(self).__name__

@@ -170,7 +170,9 @@ def _job(recipe: Recipe, title: str, cache: Cache, root: Path | None, device: st
     # The estimate is that of the small scale, whose networks have 16 channels.
     width = recipe.model.get("width", 64) / 16
     seconds = train_seconds(recipe, SCALES["small"]) * width**2
-    return Job(key=recipe_hash(recipe), kind="train", title=title, payload=payload, seconds=seconds)
+    # Named by their content, the weights it starts from count as the worker counts them.
+    key = recipe_hash(recipe, Path(recipe.training.start_from or "").stem)
+    return Job(key=key, kind="train", title=title, payload=payload, seconds=seconds)
 
 
 def _kept(recipe: Recipe, cache: Cache) -> Recipe:
