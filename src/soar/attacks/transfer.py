@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,28 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from soar.attacks.attack import Answer, Attack, Examples
+from soar.attacks.attack import Attack, Examples
 from soar.attacks.batch import perturb
 from soar.attacks.oracle import as_input, predict
 from soar.attacks.pgd import PGD
 from soar.attacks.registry import ATTACKS
+from soar.attacks.shown import Shown, ShownState
 from soar.errors import UserError
-from soar.losses import margin
 from soar.model_state import placement, probing
 from soar.threat import Threat
 
 
-@dataclass(frozen=True)
-class ShownState:
-    """The points to show, and whether they have been shown."""
-
-    examples: Examples
-    points: Tensor
-    shown: Tensor
-
-
 @dataclass(frozen=True, kw_only=True)
-class Transfer:
+class Transfer(Shown[ShownState]):
     """PGD on a source model, shown to the model under attack: one prediction an image.
 
     The source is attacked to the end of the budget, also where it is fooled early: a point that just fools
@@ -59,25 +50,6 @@ class Transfer:
         """Name the attack and its source."""
         return f"{self.attack.label} from {self.source_name}"
 
-    @property
-    def stays_inside(self) -> bool:
-        """The source's points lie in the ball."""
-        return True
-
-    @property
-    def starts_at_image(self) -> bool:
-        """The only query is the point that was found."""
-        return False
-
-    @property
-    def budget(self) -> int:
-        """One prediction of the model under attack."""
-        return 1
-
-    def entries(self, classes: int) -> int:  # noqa: ARG002 - one whatever the classes
-        """Every example is shown one point."""
-        return 1
-
     def start(self, examples: Examples, threat: Threat) -> ShownState:
         """Attack the source."""
         x = examples.x
@@ -92,26 +64,6 @@ class Transfer:
             batch_size=max(1, len(x)),
         )
         return ShownState(examples, points.to(x), torch.zeros_like(examples.labels, dtype=torch.bool))
-
-    def query(self, state: ShownState) -> Tensor:
-        """Show the points."""
-        return state.points
-
-    def wants_gradient(self, state: ShownState) -> Tensor:
-        """Nothing is asked of the model under attack but its answer."""
-        return torch.zeros_like(state.shown)
-
-    def score(self, logits: Tensor, state: ShownState) -> Tensor:
-        """Give the margin, for the record."""
-        return margin(logits, state.examples.labels)
-
-    def update(self, state: ShownState, answer: Answer, threat: Threat) -> ShownState:  # noqa: ARG002
-        """Note that the points were shown."""
-        return replace(state, shown=torch.ones_like(state.shown))
-
-    def exhausted(self, state: ShownState) -> Tensor:
-        """One look is all there is."""
-        return state.shown
 
 
 @ATTACKS.register("transfer")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Protocol
 
@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from soar import randomness
-from soar.attacks.attack import Answer, Examples
+from soar.attacks.attack import Examples
+from soar.attacks.shown import Shown, ShownState
 from soar.errors import UserError
 from soar.interop.passes import Passes
-from soar.losses import margin
 from soar.model_state import probing
 from soar.threat import Threat
 
@@ -34,18 +34,15 @@ class Search(Protocol):
 
 
 @dataclass(frozen=True)
-class FoundState:
-    """The points that were found, what they cost, and whether they have been shown."""
+class FoundState(ShownState):
+    """The points that were found, whether they have been shown, and what they cost."""
 
-    examples: Examples
-    points: Tensor
     forward: Tensor
     backward: Tensor
-    shown: Tensor
 
 
 @dataclass(frozen=True)
-class Foreign:
+class Foreign(Shown[FoundState]):
     """An attack of another library; made by `from_foolbox`, `from_torchattacks` and `from_art`.
 
     Its random numbers come from global generators, which are seeded for the time of a batch and then put
@@ -64,25 +61,6 @@ class Foreign:
     search: Search
     model: nn.Module
     entrance: nn.Module
-
-    @property
-    def stays_inside(self) -> bool:
-        """Whatever the library gives is brought back into the ball."""
-        return True
-
-    @property
-    def starts_at_image(self) -> bool:
-        """The only query is the point that was found."""
-        return False
-
-    @property
-    def budget(self) -> int:
-        """One prediction by the engine, behind those of the search."""
-        return 1
-
-    def entries(self, classes: int) -> int:  # noqa: ARG002 - one whatever the classes
-        """Restarts and targets are the library's own affair."""
-        return 1
 
     def start(self, examples: Examples, threat: Threat) -> FoundState:
         """Let the library attack the batch.
@@ -109,26 +87,6 @@ class Foreign:
     def spent(self, state: FoundState) -> tuple[Tensor, Tensor]:
         """Tell how many predictions and gradients the search took; those of a batch are shared evenly."""
         return state.forward, state.backward
-
-    def query(self, state: FoundState) -> Tensor:
-        """Show the points."""
-        return state.points
-
-    def wants_gradient(self, state: FoundState) -> Tensor:
-        """The search is over."""
-        return torch.zeros_like(state.shown)
-
-    def score(self, logits: Tensor, state: FoundState) -> Tensor:
-        """Give the margin, for the record."""
-        return margin(logits, state.examples.labels)
-
-    def update(self, state: FoundState, answer: Answer, threat: Threat) -> FoundState:  # noqa: ARG002
-        """Note that the points were shown."""
-        return replace(state, shown=torch.ones_like(state.shown))
-
-    def exhausted(self, state: FoundState) -> Tensor:
-        """One look is all there is."""
-        return state.shown
 
 
 def settings(attack: Any) -> str:
