@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from soar.reproduce import table_file
+from soar.reproduce.conduct import ORDER
 from soar.reproduce.showing.results_page import build, main
 from soar.reproduce.table_result import Cell
 from tests.reproduce.made import result
@@ -22,6 +23,8 @@ def test_the_page_holds_every_table_claim_and_figure(tmp_path: Path) -> None:
     assert "| WideResNet / ADV | 87.14 → - | 45.64 → - |" in text
     assert "| [adv_linf](#adv_linf-small) | small | 2 | 2 of 4 |" in text
     assert "**Caution.** Smaller than the paper's." in text
+    absent = re.findall(r"Not measured here: (.*); `soar reproduce TABLE` does it\.", text)[0].split(", ")
+    assert len(absent) == len(ORDER) - 2 and not {"adv_linf", "foar"} & set(absent)
     assert "- missing: WideResNet / ADV: not trained here; `soar reproduce made`" in text
     assert "made by `soar reproduce adv_linf --scale small --seeds 2`" in text
     for name in re.findall(r"\]\(([^#)]+)\)", text):

@@ -93,7 +93,11 @@ def _head(pairs: Sequence[tuple[TableResult, Sequence[Judged]]]) -> list[str]:
         verdicts = tally(found) if found else "none"
         lines.append(f"| {link} | {result.scale} | {result.seeds} | {counted} | {verdicts} |")
     every = [one for _, found in pairs for one in found]
-    return [*lines, "", f"Claims of the paper over all tables: {tally(every)}.", ""]
+    lines += ["", f"Claims of the paper over all tables: {tally(every)}.", ""]
+    absent = [table for table in ORDER if table not in {result.table for result, _ in pairs}]
+    if absent:
+        lines += [f"Not measured here: {', '.join(absent)}; `soar reproduce TABLE` does it.", ""]
+    return lines
 
 
 def _section(result: TableResult, found: Sequence[Judged]) -> list[str]:
