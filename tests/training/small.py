@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from soar.threat import Linf
 from soar.training.settings import GuardSettings, TrainingSettings, ValidationSettings
 from soar.training.tracking import WALL_CLOCK_FIELDS
 from soar.training.trainer import Trainer
+from soar.training.validation import Scores
 
 
 class Plain(Objective):
@@ -95,3 +97,30 @@ def rows(run: Path) -> list[dict[str, Any]]:
     lines = (run / "metrics.jsonl").read_text().splitlines()
     found = [json.loads(line) for line in lines]
     return [{k: v for k, v in row.items() if k not in WALL_CLOCK_FIELDS} for row in found]
+
+
+class Recorder:
+    """A sink that keeps rows and can act on them."""
+
+    def __init__(self, act: Any = None) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.act = act
+        self.closed = False
+
+    def log(self, step: int, row: Mapping[str, float | str]) -> None:
+        self.rows.append({"step": step} | dict(row))
+        if self.act:
+            self.act(step)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Scripted:
+    """Stands in for the attack of a validation: robust accuracies as given."""
+
+    def __init__(self, *robust: float) -> None:
+        self.robust = dict(zip((6, 12, 18, 24, 30), robust, strict=False))
+
+    def __call__(self, *_: Any, step: int, **__: Any) -> Scores:
+        return Scores(step, 0.8, self.robust[step])
