@@ -122,6 +122,13 @@ def test_an_interrupted_call_exits_with_130(
     assert capsys.readouterr().err.splitlines()[-1] == "soar: interrupted; the same command goes on from here"
 
 
+def test_each_training_may_be_shared_by_processes(folder: Path, here: Pretender) -> None:
+    shared: list[tuple[str, int]] = []
+    here.work = lambda job: shared.append((job.kind, job.payload.get("processes", 1)))
+    main(["reproduce", "foar", "--scale", "smoke", "--only", "zero", "--processes", "4", "--quiet"])
+    assert ("train", 4) in shared and ("train", 1) not in shared and ("measure", 4) not in shared
+
+
 @pytest.mark.parametrize(
     "words, message",
     [

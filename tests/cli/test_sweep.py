@@ -68,6 +68,13 @@ def test_a_training_that_fails_does_not_stop_the_others(
     assert "failed: no room left" in shown and "objective.steps=1 (" in shown
 
 
+def test_each_training_may_be_shared_by_processes(folder: Path, here: Pretender) -> None:
+    shared: list[int] = []
+    here.work = lambda job: shared.append(job.payload["processes"])
+    main(["sweep", "demo-robust", "--grid", "objective.steps=1,2", *FIELDS, "--processes", "8", "--quiet"])
+    assert shared == [8, 8]
+
+
 @pytest.mark.parametrize(
     "words, message",
     [
@@ -78,6 +85,7 @@ def test_a_training_that_fails_does_not_stop_the_others(
         (["--grid", "epoch=1"], "did you mean '--epochs'"),
         (["--grid", "lr=0.1", "--seeds", "0"], "--seeds: got 0, expected at least 1"),
         (["--grid", "lr=0.1", "--jobs", "0"], "--jobs: got 0, expected at least 1"),
+        (["--grid", "lr=0.1", "--processes", "0"], "--processes: got 0, expected at least 1"),
         (["--grid", "lr=0.1", "--epoch", "1"], "did you mean '--epochs'"),
         (["--grid", "lr=0.1", "--device", "gpu"], "unknown device 'gpu'"),
     ],

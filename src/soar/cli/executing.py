@@ -30,6 +30,13 @@ def add_executor_flags(parser: argparse.ArgumentParser) -> None:
         "--threads", type=int, default=1, metavar="N", help="CPU threads of each (default: 1)"
     )
     parser.add_argument(
+        "--processes",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that share each training, batch by batch; with CUDA each has a GPU (default: 1)",
+    )
+    parser.add_argument(
         "--cluster",
         nargs="?",
         const="",
@@ -55,7 +62,7 @@ def make_executor(arguments: argparse.Namespace) -> tuple[Executor, int, str]:
     Raises:
         UserError: if a number makes no sense, the device is not there, or Ray is not installed
     """
-    for name in ("jobs", "threads"):
+    for name in ("jobs", "threads", "processes"):
         number = getattr(arguments, name)
         if number is not None and number < 1:
             raise UserError(f"--{name}: got {number}, expected at least 1")

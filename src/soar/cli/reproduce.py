@@ -68,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         weights=_weights(arguments.weights),
         root=arguments.root,
         device=device,
+        processes=arguments.processes,
     )
     console = Console(width=None if Console().is_terminal else 140)
     if not arguments.quiet or arguments.plan:

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     executor, room, device = make_executor(arguments)
     cache = Cache(arguments.cache)
     trials = sweep.trials(asked, cache, root=arguments.root, device=device)
-    jobs = [job for _, of_place in trials for job in of_place]
+    jobs = [job.shared_by(arguments.processes) for _, of_place in trials for job in of_place]
     planned = plan(jobs, cache)
     console = Console(record=True, width=None if Console().is_terminal else 140)
     if not arguments.quiet or arguments.plan:

@@ -115,6 +115,7 @@ def prepare(
     weights: Mapping[str, Path] | None = None,
     root: Path | None = None,
     device: str = "cpu",
+    processes: int = 1,
 ) -> Work:
     """Find out what tables need and what of it is there.
 
@@ -127,6 +128,7 @@ def prepare(
         weights: files of the user's own by row
         root: the folder of all data sets
         device: such as "cpu" or "cuda"
+        processes: how many share each training
 
     Raises:
         UserError: if a row or a file does not exist
@@ -152,7 +154,7 @@ def prepare(
         seeds=seeds,
         weights=own,
         rows=rows,
-        plan=plan(jobs, cache),
+        plan=plan([job.shared_by(processes) for job in jobs], cache),
     )
 
 

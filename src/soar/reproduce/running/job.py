@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 Kind = Literal["train", "measure"]
@@ -29,6 +29,17 @@ class Job:
     payload: dict[str, Any]
     needs: tuple[str, ...] = ()
     seconds: float = 0.0
+
+    def shared_by(self, processes: int) -> Job:
+        """Give the job with a training that so many processes share, batch by batch; others stay as they are.
+
+        >>> job = Job(key="a", kind="train", title="a", payload={"processes": 1})
+        >>> job.shared_by(8).payload
+        {'processes': 8}
+        """
+        return (
+            replace(self, payload=self.payload | {"processes": processes}) if self.kind == "train" else self
+        )
 
 
 @dataclass(frozen=True)
