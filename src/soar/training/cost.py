@@ -3,7 +3,7 @@
 seconds = sum over kinds of work of  times x passes x seconds a pass
 
 Passes and floating-point operations are counted and hold on every machine; seconds are measured on one, by
-`soar.training.measuring`, or follow from a rate that somebody assumes.
+`soar.training.timing`, or follow from a rate that somebody assumes.
 """
 
 from __future__ import annotations
