@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -15,7 +16,7 @@ import pytest
 
 from soar.errors import UserError
 from soar.reproduce.running.cache import Cache
-from soar.reproduce.running.cluster import Cluster, _perform
+from soar.reproduce.running.cluster import Cluster, _perform, _require_answer
 from soar.reproduce.running.job import Event, Job
 from tests.reproduce import tiny
 
@@ -80,6 +81,22 @@ def test_never_more_at_once_than_the_cluster_has_cpus(ray: Any, tmp_path: Path) 
 def test_what_the_cluster_does_not_have_is_a_failure(ray: Any, tmp_path: Path) -> None:
     endings = Cluster().run([bad(tmp_path, 1, device="cuda")], lambda _: None)
     assert endings["bad-1"].reason == "it needs 1 GPUs, the cluster has 0 (flag --device)"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:{port}", "ray://127.0.0.1:{port}", "127.0.0.1:99999"])
+def test_an_address_where_nobody_answers_is_refused_at_once(address: str) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    with pytest.raises(UserError, match=r"^no Ray cluster at '.*127.0.0.1:.*flag --cluster\)$"):
+        _require_answer(address.format(port=port))
+
+
+def test_an_address_where_somebody_answers_and_one_without_a_port_are_left_to_ray() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        _require_answer(f"127.0.0.1:{server.getsockname()[1]}")
+    for address in (None, "auto", "local"):
+        _require_answer(address)
 
 
 def test_a_machine_without_the_cache_folder_says_so(tmp_path: Path) -> None:

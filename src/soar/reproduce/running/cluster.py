@@ -7,6 +7,7 @@ same path, on a disk that all of them share: networks and results go from one jo
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _PATHS = ("cache", "root")
 _GRACE = 60.0
+_ANSWER = 10.0
 
 
 class Cluster:
@@ -142,6 +144,21 @@ def _stop(ray: Any, tasks: Sequence[Any]) -> None:
             ray.wait([*tasks], num_returns=len(tasks), timeout=_GRACE)
 
 
+def _require_answer(address: str | None) -> None:
+    """Refuse an address where nobody answers; Ray itself would try for minutes.
+
+    Args:
+        address: HOST:PORT, with or without ray:// before it; what has no port is left to Ray
+    """
+    host, _, port = (address or "").rpartition("://")[2].rpartition(":")
+    if not (host and port.isdigit()):
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_ANSWER).close()
+    except (OSError, OverflowError) as error:
+        raise UserError(f"no Ray cluster at '{address}' ({error}; flag --cluster)") from None
+
+
 @contextmanager
 def _connected(address: str | None) -> Iterator[Any]:
     """Join a cluster and leave it again; one that the program has joined already is used as it is."""
@@ -152,6 +169,7 @@ def _connected(address: str | None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
+    _require_answer(address)
     # A Ray that is started here reports nothing to anybody, unless the user wants it to.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
