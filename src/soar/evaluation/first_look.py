@@ -143,10 +143,16 @@ def _by_loss(found: Assessment) -> Evidence | None:
     )
 
 
+def _needs_no_gradients(attack: AttackResult) -> bool:
+    """Tell from its name, or from its passes where it is an attack of somebody else's."""
+    asked_only = bool(attack.forward.any()) and not bool(attack.backward.any())
+    return attack.name in WITHOUT_GRADIENTS or (attack.name == "Foreign" and asked_only)
+
+
 def _by_black_box(found: Assessment) -> Evidence | None:
     """Count what attacks without gradients break of what attacks with gradients left, where both were run."""
-    white = [one for one in found.attacks if one.name not in WITHOUT_GRADIENTS]
-    black = [one for one in found.attacks if one.name in WITHOUT_GRADIENTS]
+    white = [one for one in found.attacks if not _needs_no_gradients(one)]
+    black = [one for one in found.attacks if _needs_no_gradients(one)]
     long = [one for one in white if one.parameters.get("steps", 0) >= LEAST_STEPS]
     if not black or not long:
         return None
