@@ -100,9 +100,7 @@ def main() -> None:
         if arguments.folder is None:
             write_folder(folder, arguments.pictures)
         data = soar.data.load(f"folder:{folder}")
-    # A folder is read class by class, so that its first images would all be of one.
-    order = torch.randperm(len(data.test), generator=torch.Generator().manual_seed(0))
-    test = data.test.subset(order[: arguments.examples])
+    test = data.test.first(arguments.examples)
     threat = soar.Linf(arguments.eps)
     print(f"{len(data.train)} images to train on, {len(data.validation)} held out: {', '.join(data.classes)}")
     for name in arguments.objectives:
