@@ -32,15 +32,24 @@ def test_bars_are_as_long_as_their_numbers() -> None:
         f"{row} / ADV, {column}" for row in ("WideResNet", "ResNet") for column in ("Standard", "PGD20")
     }
     assert set(ours) == {"ResNet / ADV, Standard", "ResNet / ADV, PGD20"}, "what was not measured has no bar"
-    assert paper["ResNet / ADV, Standard"] == pytest.approx(0.52 * 80.64, abs=0.06)
-    assert ours["ResNet / ADV, PGD20"] == pytest.approx(0.52 * 30.5, abs=0.06)
+    assert paper["ResNet / ADV, Standard"] == pytest.approx(1.6 * 80.64, abs=0.06)
+    assert ours["ResNet / ADV, PGD20"] == pytest.approx(1.6 * 30.5, abs=0.06)
 
 
 def test_numbers_without_a_scale_are_drawn_to_the_columns_largest() -> None:
     rows = {"a": {"x": Cell(paper=10.0, values=(5.0,))}, "b": {"x": Cell(paper=20.0, values=(0.0,))}}
     root = ElementTree.fromstring(bars(result(rows=rows), title="t", unit="loss"))
-    assert widths(root, "paper") == {"a, x": 26.0, "b, x": 52.0}
-    assert widths(root, "ours") == {"a, x": 13.0, "b, x": 0.5}, "zero is still seen"
+    assert widths(root, "paper") == {"a, x": 80.0, "b, x": 160.0}
+    assert widths(root, "ours") == {"a, x": 40.0, "b, x": 0.5}, "zero is still seen"
+
+
+def test_quantities_that_cannot_be_compared_are_drawn_to_the_rows_largest() -> None:
+    rows = {
+        "loss": {"value": Cell(paper=10.0, values=(5.0,))},
+        "ratio": {"value": Cell(paper=1.0, values=(0.5,))},
+    }
+    root = ElementTree.fromstring(bars(result(rows=rows), title="t", unit="loss or ratio"))
+    assert set(widths(root, "paper").values()) == {160.0} and set(widths(root, "ours").values()) == {80.0}
 
 
 def test_wide_tables_are_drawn_in_bands_and_everything_is_inside() -> None:
@@ -70,4 +79,4 @@ def test_the_spread_is_that_over_trainings_where_there_are_several() -> None:
     assert "with the 95 % interval" in single
     x = float(re.findall(r'<rect x="([\d.]+)"', single)[0])
     start, end = map(float, re.findall(r'M([\d.]+) [\d.]+H([\d.]+)"', single)[0])
-    assert (start - x, end - x) == pytest.approx((20.8, 31.2), abs=0.11)
+    assert (start - x, end - x) == pytest.approx((64.0, 96.0), abs=0.11)

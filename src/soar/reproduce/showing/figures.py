@@ -20,8 +20,9 @@ from soar.report.drawing.svg import (
 from soar.reproduce.showing.table_text import number
 from soar.reproduce.table_result import Cell, TableResult
 
-_CELL = 92.0  # the width of a cell, of which the bar takes a part and its number the rest
-_BAR = 52.0
+_CELLS = 540.0  # the width of all cells together, as long as none is narrower or wider than these
+_NARROW, _WIDE = 92.0, 200.0
+_NUMBER = 40.0  # the part of a cell that its number takes; the bar has the rest
 _LINE = 11.0  # the height of a bar with its number
 _ROW = 32.0
 _SIZE = 10.0  # of numbers
@@ -36,16 +37,18 @@ def bars(result: TableResult, *, title: str, unit: str) -> str:
     Args:
         result: the table
         title: the heading
-        unit: the unit of the numbers; percent is drawn from 0 to 100, others to the column's largest number
+        unit: the unit of the numbers; percent is drawn from 0 to 100, others to the column's largest number,
+            and a list of quantities, whose only column is "value", to the row's
     """
     columns = list(next(iter(result.rows.values()), {}))
     bands = -(-len(columns) // _MOST_COLUMNS) or 1
     size = -(-len(columns) // bands)
     left = EDGE + max((width(_label(row)) for row in result.rows), default=0.0) + 12
-    wide = max(left + _CELL * size + EDGE, 420.0)
+    cell = min(max(_CELLS / max(size, 1), _NARROW), _WIDE)
+    wide = max(left + cell * size + EDGE, 420.0)
     parts, bottom = heading(title, f"{unit}, scale {result.scale}", wide)
     for k in range(bands):
-        drawn, bottom = _band(result, columns[k * size : (k + 1) * size], left, bottom, unit)
+        drawn, bottom = _band(result, columns[k * size : (k + 1) * size], left, bottom, unit, cell)
         parts += drawn
     spread = "± one standard deviation" if result.seeds > 1 else "with the 95 % interval"
     looks = [("paper", _swatch(paper=True)), (f"ours, {spread}", _swatch(paper=False))]
@@ -55,16 +58,16 @@ def bars(result: TableResult, *, title: str, unit: str) -> str:
 
 
 def _band(
-    result: TableResult, columns: Sequence[str], left: float, top: float, unit: str
+    result: TableResult, columns: Sequence[str], left: float, top: float, unit: str, cell: float
 ) -> tuple[list[str], float]:
     """Draw some columns with their heads and all rows, and tell where they end."""
     parts = []
-    heads = [wrapped(column.replace("@", " @"), _CELL - 4, 12, 2) for column in columns]
+    heads = [wrapped(column.replace("@", " @"), cell - 4, 12, 3) for column in columns]
     top += 14 * max(map(len, heads), default=0)
     for k, rows in enumerate(heads):
         for n, words in enumerate(rows):
             at = top - 14 * (len(rows) - 1 - n)
-            parts.append(text(left + k * _CELL, at, words, extra='font-weight="600"'))
+            parts.append(text(left + k * cell, at, words, extra='font-weight="600"'))
     top += 10
     group = ""
     for row, cells in result.rows.items():
@@ -75,8 +78,8 @@ def _band(
             top += 20
         parts.append(text(EDGE, top + 15, _label(row)))
         for k, column in enumerate(columns):
-            largest = _largest(result, column, unit)
-            parts += _cell(cells[column], left + k * _CELL, top, largest, unit, f"{row}, {column}")
+            scale = (cell - _NUMBER) / _largest(result, row, column, unit)
+            parts += _cell(cells[column], left + k * cell, top, scale, unit, f"{row}, {column}")
         top += _ROW
     return parts, top + 12
 
@@ -92,15 +95,16 @@ def standalone(drawn: str, wide: float) -> str:
     return opened.replace('width="100%"', f'width="{coordinate(wide)}"') + end + style + rest + "\n"
 
 
-def _largest(result: TableResult, column: str, unit: str) -> float:
+def _largest(result: TableResult, row: str, column: str, unit: str) -> float:
     if unit == "percent":
         return 100.0
-    cells = [cells[column] for cells in result.rows.values()]
+    shown = [result.rows[row]] if column == "value" else result.rows.values()
+    cells = [cells[column] for cells in shown]
     numbers = [one for cell in cells for one in (cell.paper, cell.ours, cell.high) if one is not None]
     return max([abs(one) for one in numbers if one], default=1.0)
 
 
-def _cell(cell: Cell, x: float, y: float, largest: float, unit: str, said: str) -> list[str]:
+def _cell(cell: Cell, x: float, y: float, scale: float, unit: str, said: str) -> list[str]:
     parts = []
     for k, (name, value) in enumerate((("paper", cell.paper), ("ours", cell.ours))):
         at = y + 3 + k * (_LINE + 1)
@@ -108,7 +112,7 @@ def _cell(cell: Cell, x: float, y: float, largest: float, unit: str, said: str) 
             if cell.paper is not None or name == "paper":
                 parts.append(text(x, at + 9, "-", size=_SIZE, extra=FAINT))
             continue
-        long = _long(value, largest)
+        long = max(value, 0.0) * scale
         note = escaped(f"{said}, {name}: {number(value, unit)}")
         parts.append(
             f'<rect x="{coordinate(x)}" y="{coordinate(at)}" width="{coordinate(max(long, 0.5))}"'
@@ -117,8 +121,8 @@ def _cell(cell: Cell, x: float, y: float, largest: float, unit: str, said: str) 
         end = x + long
         low, high = _spread(cell)
         if name == "ours" and low is not None and high is not None:
-            parts.append(_whisker(x + _long(low, largest), x + _long(high, largest), at))
-            end = x + _long(high, largest)
+            parts.append(_whisker(x + max(low, 0.0) * scale, x + max(high, 0.0) * scale, at))
+            end = x + max(high, 0.0) * scale
         parts.append(text(end + 4, at + 8.5, number(value, unit), size=_SIZE))
     return parts
 
@@ -128,10 +132,6 @@ def _spread(cell: Cell) -> tuple[float | None, float | None]:
     if cell.ours is not None and cell.std is not None:
         return cell.ours - cell.std, cell.ours + cell.std
     return cell.low, cell.high
-
-
-def _long(value: float, largest: float) -> float:
-    return _BAR * min(max(value / largest, 0.0), 1.0)
 
 
 def _whisker(low: float, high: float, at: float) -> str:

@@ -43,7 +43,7 @@ def build(folder: Path) -> Path:
     try:
         for result in results:
             paper = paper_of(result)
-            (folder / f"{_name(result)}.svg").write_text(bars(result, title=paper.gist, unit=paper.unit))
+            (folder / f"{_name(result)}.svg").write_text(bars(result, title=result.table, unit=paper.unit))
         page = folder / "README.md"
         page.write_text(
             "\n".join([*_head(pairs), *(line for pair in pairs for line in _section(*pair))]) + "\n"
