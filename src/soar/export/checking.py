@@ -93,7 +93,8 @@ def _compare(model: nn.Module, answers: Answers, images: Tensor, path: Path) -> 
         with torch.no_grad():
             wanted = model(batch)
         try:
-            got = answers(batch)
+            with torch.no_grad():
+                got = answers(batch)
         except Exception as error:  # as above
             reason = _first_line(error)
             raise UserError(f"{path}: the file fails on a batch of {len(batch)} ({reason})") from error

@@ -38,11 +38,5 @@ def _write(model: nn.Module, path: Path, images: Tensor) -> None:
 def _load(path: Path) -> Answers:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        loaded = torch.export.load(path).module()
-
-    def answers(images: Tensor) -> Tensor:
-        with torch.no_grad():
-            logits: Tensor = loaded(images)
-            return logits
-
-    return answers
+        loaded: Answers = torch.export.load(path).module()
+        return loaded

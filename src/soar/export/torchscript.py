@@ -37,11 +37,5 @@ def _write(model: nn.Module, path: Path, images: Tensor) -> None:
 def _load(path: Path) -> Answers:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        loaded = torch.jit.load(path)
-
-    def answers(images: Tensor) -> Tensor:
-        with torch.no_grad():
-            logits: Tensor = loaded(images)
-            return logits
-
-    return answers
+        loaded: Answers = torch.jit.load(path)
+        return loaded
