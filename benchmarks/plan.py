@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import textwrap
 import time
 import warnings
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from plain_text import plain
 from soar import recipes
 from soar.environment import environment
 from soar.runs import Run
@@ -125,11 +125,6 @@ def table(rows: list[dict[str, Any]]) -> Table:
     return shown
 
 
-def _plain(text: str) -> str:
-    """Take the table's margins away."""
-    return textwrap.dedent("\n".join(line.rstrip() for line in text.splitlines())).strip() + "\n"
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Check every case, print the table, and save it unless that was only a trial."""
     parser = argparse.ArgumentParser(description="Hold what soar train --plan says against real trainings.")
@@ -147,7 +142,7 @@ def main(arguments: list[str] | None = None) -> None:
     console.print(table(found))
     if not chosen.quick:
         file.write_text(json.dumps({"environment": environment(), "rows": found}, indent=1) + "\n")
-        file.with_suffix(".txt").write_text(_plain(console.export_text()))
+        file.with_suffix(".txt").write_text(plain(console.export_text()))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ and a free exchange of gradients. They are estimates and no measurements.
 from __future__ import annotations
 
 import json
-import textwrap
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from plain_text import plain
 from soar import recipes
 from soar.data import Dataset, Split
 from soar.runs import Run
@@ -159,11 +159,6 @@ def show(rows: list[Row]) -> Table:
     return shown
 
 
-def _plain(text: str) -> str:
-    """Take the table's margins away."""
-    return textwrap.dedent("\n".join(line.rstrip() for line in text.splitlines())).strip() + "\n"
-
-
 def main() -> None:
     """Print the table and keep it."""
     torch.set_num_threads(1)
@@ -172,7 +167,7 @@ def main() -> None:
     console.print(show(rows))
     record = {"tflops_assumed": RATE, "rows": [row.record() for row in rows]}
     (RESULTS / "scale.json").write_text(json.dumps(record, indent=1) + "\n")
-    (RESULTS / "scale.txt").write_text(_plain(console.export_text()))
+    (RESULTS / "scale.txt").write_text(plain(console.export_text()))
 
 
 if __name__ == "__main__":

@@ -1,23 +1,15 @@
 from __future__ import annotations
 
-import importlib
 import json
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "docs" / "results"
+from tests.benchmarks.running import RESULTS, benchmark
 
 
 @pytest.fixture
 def plan(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The benchmark as a module."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    monkeypatch.delitem(sys.modules, "plan", raising=False)
-    return importlib.import_module("plan")
+    return benchmark("plan", monkeypatch)
 
 
 def test_the_benchmark_runs_and_prints_ratios(plan: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,28 +1,21 @@
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.benchmarks.running import RESULTS, ROOT, benchmark
 
 from soar import recipes
 from soar.runs import Run
 from soar.training.counting import count
 from soar.training.prepare import prepare
 
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "docs" / "results"
-
 
 @pytest.fixture
 def scale(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The benchmark as a module."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    monkeypatch.delitem(sys.modules, "scale", raising=False)
-    return importlib.import_module("scale")
+    return benchmark("scale", monkeypatch)
 
 
 def test_black_images_cost_what_real_ones_do(scale: ModuleType) -> None:
