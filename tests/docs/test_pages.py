@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from soar.errors import UserError
 from tests.docs.running import ROOT, blocks, commands, run_page
 
 DOCS = ROOT / "docs"
@@ -43,6 +44,27 @@ def test_links_lead_somewhere(page: Path) -> None:
         if ":" not in link:
             path = (page.parent / link).resolve()
             assert path.exists() or path in MADE, link
+
+
+@pytest.mark.parametrize(
+    "block, mistake",
+    [
+        ("```python\n1 / 0\n```\n", ZeroDivisionError),
+        ("```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n", AssertionError),
+        ("```bash\nsoar list modls\n```\n", SystemExit),
+        ("```bash\nsoar evaluate nowhere\n```\n", AssertionError),
+        ("```bash\nsoar train demo-robust --epoch 1 --cluster\n```\n", UserError),
+        ("```bash\npython examples/never_written.py\n```\n", AssertionError),
+        ("```bash\ncurl example.org\n```\n", AssertionError),
+    ],
+)
+def test_a_page_that_does_not_run_is_found(
+    block: str, mistake: type[BaseException], small_world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = small_world / "wrong.md"
+    page.write_text(f"# Wrong\n\n{block}")
+    with pytest.raises(mistake):
+        run_page(page, monkeypatch)
 
 
 def test_blocks_are_found_with_their_titles_and_lines() -> None:
