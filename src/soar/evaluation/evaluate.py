@@ -79,12 +79,7 @@ def evaluate(
     require_threat(threat)
     chosen = resolve(attacks)
     images, labels, index = parts(data)
-    check_images(images, labels)
-    if not len(labels):
-        raise UserError("data: got no images, expected at least one")
-    if class_names and int(labels.max()) >= len(class_names):
-        highest = int(labels.max())
-        raise UserError(f"class_names: got {len(class_names)} names, but labels go up to {highest}")
+    _check(images, labels, class_names)
     world = current()
     mine = world.shard(len(labels))
     description = f"{[describe(one) for one in chosen]} {threat} {seed} {data_name} {len(labels)}"
@@ -120,6 +115,15 @@ def evaluate(
 
     some = images[:_LOOKED_AT], labels[:_LOOKED_AT]
     return replace(whole, diagnosis=first_look(model, *some, whole, batch_size=batch_size))
+
+
+def _check(images: Tensor, labels: Tensor, class_names: tuple[str, ...]) -> None:
+    check_images(images, labels)
+    if not len(labels):
+        raise UserError("data: got no images, expected at least one")
+    highest = int(labels.max())
+    if class_names and highest >= len(class_names):
+        raise UserError(f"class_names: got {len(class_names)} names, but labels go up to {highest}")
 
 
 def parts(data: Examples) -> tuple[Tensor, Tensor, Tensor]:
