@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -61,6 +61,28 @@ class Registry(Generic[Built]):
 
     def __iter__(self) -> Iterator[Entry[Built]]:
         return iter(sorted(self._entries.values(), key=lambda entry: entry.name))
+
+    def spelt_out(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Give options together with the default of every option that they leave open.
+
+        Args:
+            name: a name; of one that is not registered no defaults are known
+            options: as a recipe gives them
+
+        >>> shapes: Registry[int] = Registry("shape")
+        >>> @shapes.register("square")
+        ... def square(*, side: int = 1, unit: str = "m") -> int:
+        ...     "A square of the given side."
+        ...     return side * side
+        >>> shapes.spelt_out("square", {"side": 3})
+        {'side': 3, 'unit': 'm'}
+        """
+        if name not in self._entries:
+            return dict(options)
+        parameters = inspect.signature(self._entries[name].build).parameters.values()
+        defaults = {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY}
+        known = {option: value for option, value in defaults.items() if value is not inspect.Parameter.empty}
+        return {**known, **options}
 
     def build(self, name: str, options: dict[str, Any], *arguments: Any, **fixed: Any) -> Built:
         """Build `name` from options as a recipe or a flag gives them, checked against its signature.

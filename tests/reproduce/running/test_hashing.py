@@ -8,6 +8,7 @@ import safetensors.torch
 import torch
 
 from soar import recipes
+from soar.objectives.adversarial import Adversarial
 from soar.reproduce.running.hashing import digest, is_hash_of, recipe_hash
 from tests.reproduce import tiny
 
@@ -46,6 +47,20 @@ def test_what_has_no_effect_has_no_part_in_it(flags: tuple[str, ...]) -> None:
 )
 def test_what_has_an_effect_has_a_part_in_it(flags: tuple[str, ...]) -> None:
     assert recipe_hash(tiny.recipe(*flags)) != KEY
+
+
+def test_a_default_counts_as_if_it_were_spelt_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    left_open = tiny.recipe(name="demo-robust")
+    assert recipe_hash(left_open) == recipe_hash(
+        tiny.recipe("--objective.loss", "ce", "--model.groups", "8", name="demo-robust")
+    )
+    monkeypatch.setitem(Adversarial.__init__.__kwdefaults__, "loss", "margin")
+    assert recipe_hash(left_open) != recipe_hash(tiny.recipe("--objective.loss", "ce", name="demo-robust"))
+
+
+def test_a_model_of_the_users_own_has_a_hash() -> None:
+    own = replace(tiny.recipe(), model={"name": "mine:make", "width": 4})
+    assert recipe_hash(own) not in (KEY, recipe_hash(replace(own, model={"name": "mine:make", "width": 5})))
 
 
 def test_a_recipe_that_was_written_and_read_has_the_same_hash(tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ _WITHOUT_EFFECT = ("save_minutes", "save_steps", "workers")
 def recipe_hash(recipe: Recipe, start: str = "") -> str:
     """Give 16 hexadecimal digits that stand for everything that decides what a training gives.
 
-    The description, and how often checkpoints are written, have no part in it.
+    Defaults of the model and the objective count as if the recipe spelt them out, so that nothing made with
+    an older default passes for something made with a newer one. The description, and how often checkpoints
+    are written, have no part in it.
 
     Args:
         recipe: the whole recipe
@@ -28,7 +30,12 @@ def recipe_hash(recipe: Recipe, start: str = "") -> str:
     >>> recipe_hash(load("demo-robust")) == recipe_hash(load("demo-robust", ["--seed", "1"]))
     False
     """
+    from soar.models import MODELS
+    from soar.objectives import OBJECTIVES
+
     table = recipe.as_table()
+    table["model"] = MODELS.spelt_out(recipe.model["name"], table["model"])
+    table["objective"] = OBJECTIVES.spelt_out(recipe.objective["name"], table["objective"])
     del table["description"]
     for name in _WITHOUT_EFFECT:
         table["training"].pop(name, None)
