@@ -143,6 +143,20 @@ def test_what_cannot_be_measured_is_told_before_the_work(cache: Cache, tmp_path:
     assert only.obstacles() == ["adv_linf: ResNet / ADV (no cifar10 data; soar data fetch cifar10)"]
 
 
+def test_numbers_of_earlier_calls_are_shown_when_their_data_are_gone(cache: Cache, tmp_path: Path) -> None:
+    table = experiments.experiment("svhn_l2", SCALES["small"], tmp_path)
+    first, other = list(experiments.keys(table, SCALES["small"]).values())[:2]
+    for (key,) in first.values():
+        cache.save_result(key, {"value": 41.0, "seconds": 2.0})
+    (key,) = next(iter(other.values()))
+    cache.save_result(key, {"value": 42.0, "seconds": 2.0})
+    work = conduct.prepare(["svhn_l2"], SCALES["small"], cache, root=tmp_path)
+    assert work.plan.todo == ()
+    whole, partly = list(work.results()[0].rows.values())[:2]
+    assert {cell.values for cell in whole.values()} == {(41.0,)}
+    assert [cell.missing for cell in partly.values()] == ["", *["no svhn data"] * (len(partly) - 1)]
+
+
 def test_unknown_rows_get_the_nearest(cache: Cache) -> None:
     with pytest.raises(UserError, match=r"unknown row 'ResNet / SAOR' \(flag --only\); did you mean"):
         conduct.prepare(["adv_linf"], SMOKE, cache, only=["ResNet / SAOR"])

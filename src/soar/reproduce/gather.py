@@ -50,10 +50,10 @@ def gather(
             found = {key: cache.load_result(key) for key in of_seeds}
             seconds += sum(one["seconds"] for one in found.values() if one)
             lost = [key for key, one in found.items() if one is None]
-            if lost:
-                made = _without(printed, column, *_why(lost, endings, again))
-            elif found:
+            if found and not lost:
                 made = _measured(printed, column, [one for one in found.values() if one])
+            elif lost and not (row.missing and row.name not in weights):
+                made = _without(printed, column, *_why(lost, endings, again))
             else:
                 made = _without(printed, column, *_never(row, column))
             rows[row.name][column] = made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from soar.reproduce.measuring.measurement import Measurement
+from soar.reproduce.planning import text_tables
 from soar.reproduce.planning.estimates import measure_seconds, train_seconds, training_passes
 from soar.reproduce.planning.networks import NAMES, network
 from soar.reproduce.planning.scales import SCALES
@@ -45,3 +46,12 @@ def test_attacks_take_as_long_as_their_numbers_say() -> None:
     assert measure_seconds(Measurement("points", {"steps": 20}), 500, recipe, SMALL) == pytest.approx(
         20 * measure_seconds(Measurement("clean"), 500, recipe, SMALL)
     )
+
+
+def test_costs_of_a_tiny_network_take_seconds_and_those_of_a_large_one_minutes() -> None:
+    def seconds(scale: str) -> float:
+        rows = text_tables.cost_rows(SCALES[scale])
+        asked = [one for row in rows for one in row.columns.values()]
+        return sum(measure_seconds(one, 0, None, SCALES[scale]) for one in asked)
+
+    assert seconds("smoke") < 120 < seconds("small") < 600 < seconds("paper")

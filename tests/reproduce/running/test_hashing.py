@@ -54,7 +54,8 @@ def test_a_default_counts_as_if_it_were_spelt_out(monkeypatch: pytest.MonkeyPatc
     assert recipe_hash(left_open) == recipe_hash(
         tiny.recipe("--objective.loss", "ce", "--model.groups", "8", name="demo-robust")
     )
-    monkeypatch.setitem(Adversarial.__init__.__kwdefaults__, "loss", "margin")
+    defaults = {**(Adversarial.__init__.__kwdefaults__ or {}), "loss": "margin"}
+    monkeypatch.setattr(Adversarial.__init__, "__kwdefaults__", defaults)
     assert recipe_hash(left_open) != recipe_hash(tiny.recipe("--objective.loss", "ce", name="demo-robust"))
 
 

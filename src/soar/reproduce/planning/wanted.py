@@ -62,7 +62,10 @@ def jobs(
     """
     common = {"cache": str(cache.folder), "root": None if root is None else str(root), "device": device}
     found: dict[str, Job] = {}
+    missing = [row.name for row in experiment.rows if row.missing and row.name not in weights]
     for wish in wishes(experiment, scale, seeds=seeds, only=only, weights=weights):
+        if wish.row in missing:
+            continue
         needs = []
         for one in (wish.network, *wish.sources.values()):
             if one is not None:
@@ -82,7 +85,10 @@ def keys(
     only: Collection[str] = (),
     weights: Mapping[str, str] = NO_WEIGHTS,
 ) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Give under which keys the results of every cell are stored, by row and column, one a seed."""
+    """Give under which keys the results of every cell are stored, by row and column, one a seed.
+
+    Rows that cannot be measured here have keys too: they may have been measured while their data were there.
+    """
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for wish in wishes(experiment, scale, seeds=seeds, only=only, weights=weights):
         cells = found.setdefault(wish.row, {})
@@ -93,10 +99,10 @@ def keys(
 def wishes(
     experiment: Experiment, scale: Scale, *, seeds: int, only: Collection[str], weights: Mapping[str, str]
 ) -> Iterator[Wish]:
-    """Give every number that can be measured, row by row."""
+    """Give every number that is wanted, row by row, also those that cannot be measured here."""
     for row in experiment.rows:
         own = weights.get(row.name)
-        if (only and row.name not in only) or (row.missing and own is None):
+        if only and row.name not in only:
             continue
         # There is one file of weights, and one theory: more seeds would give the same again.
         for seed in range(seeds if row.network is not None and own is None else 1):
