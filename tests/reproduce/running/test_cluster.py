@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from soar.cli.main import main
 from soar.errors import UserError
+from soar.reproduce import table_file
 from soar.reproduce.running.cache import Cache
 from soar.reproduce.running.cluster import Cluster, _perform, _require_answer
 from soar.reproduce.running.job import Event, Job
@@ -124,6 +126,14 @@ def test_a_task_whose_process_is_killed_goes_on(ray: Any, tmp_path: Path) -> Non
     killer.join()
     assert endings[job.key].status == "done"
     assert Cache(tmp_path).is_trained(job.key, tiny.recipe(*SAVES))
+
+
+def test_the_command_makes_a_table_on_a_cluster(ray: Any, tmp_path: Path) -> None:
+    row = "logistic regression, rho 3: penalty"
+    words = ["reproduce", "theory", "--scale", "smoke", "--only", row, "--cluster", "--cache", str(tmp_path)]
+    assert main(words) == 0
+    found = table_file.load(tmp_path / "tables" / "theory-smoke.json").rows
+    assert [name for name, cells in found.items() if cells["value"].values] == [row]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

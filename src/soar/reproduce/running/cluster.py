@@ -6,6 +6,7 @@ same path, on a disk that all of them share: networks and results go from one jo
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -173,7 +174,7 @@ def _connected(address: str | None) -> Iterator[Any]:
     # A Ray that is started here reports nothing to anybody, unless the user wants it to.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = (str(error).strip().splitlines() or [""])[0]
         raise UserError(f"no Ray cluster at '{address or 'RAY_ADDRESS'}' ({reason})") from None
