@@ -1,12 +1,4 @@
-r"""Slope and curvature of a loss as a function of the image.
-
-Notation of the SOAR paper: for one example, l(x) is the loss, g its gradient and \( H_s \) its Hessian with
-respect to the d pixels, and
-
-    H = [[H_s, g], [g^T, 1]]        (d + 1) x (d + 1), eq. 6
-
-so that the second-order expansion around x is \( l + \frac12 \delta'^T H \delta' - \frac12 \) with
-\( \delta' = [\delta; 1] \). The paper penalises E||Hz|| for standard normal z.
+"""The slope of a loss, and its Hessian times a vector: by a difference, exactly, by Gauss-Newton.
 
 Losses are given as functions from images to one number an example. Gradients are taken of their *sum*, so
 that each example gets its own whatever the batch.
@@ -14,39 +6,17 @@ that each example gets its own whatever the batch.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from soar import randomness
 from soar.shapes import per_example
 
 LossAt = Callable[[Tensor], Tensor]
 LogitsAt = Callable[[Tensor], Tensor]
-
-
-class Direction(NamedTuple):
-    """A vector z of d + 1 numbers for each example: one number a pixel, and the last."""
-
-    pixels: Tensor
-    last: Tensor
-
-
-def draw_direction(keys: Tensor, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Direction:
-    """Draw z from the standard normal distribution in d + 1 dimensions.
-
-    Args:
-        keys: one key an example, from `soar.randomness.key`
-        shape: the shape of an image
-        dtype: the type of the result
-    """
-    numbers = randomness.normal(keys, (math.prod(shape) + 1,), dtype)
-    return Direction(numbers[:, :-1].reshape(-1, *shape), numbers[:, -1])
 
 
 def input_gradient(loss: LossAt, x: Tensor, *, differentiable: bool = False) -> tuple[Tensor, Tensor]:
@@ -148,46 +118,12 @@ def gauss_newton_product(
     points = x if x.requires_grad else x.detach().requires_grad_()
     with torch.enable_grad():
         outputs, t = logits_along(logits, points, direction)
-        q = _softmax_curvature(outputs.softmax(dim=1), t)
+        q = softmax_curvature(outputs.softmax(dim=1), t)
         q = q if differentiable else q.detach()
         (product,) = torch.autograd.grad(outputs, points, q, create_graph=differentiable)
     if points is not x:
         points.requires_grad_(False)
     return product
-
-
-def gauss_newton_augmented(
-    logits: LogitsAt, x: Tensor, y: Tensor, direction: Direction, *, corner: float = 1.0, scale: float = 1.0
-) -> tuple[Tensor, Tensor, Direction]:
-    r"""Give logits, slope and H z of cross-entropy, with Gauss-Newton's \( H_s \), in one forward pass.
-
-    The gradient is \( g = J^T (p - e_y) \), so that all of H z comes from t = J z and one backward pass:
-
-    \( [J^T ((diag(p) - p p^T) t + z_1 (p - e_y)); \; (p - e_y)^T t + c z_1] \)
-
-    The product can be differentiated by the weights; the slope, one more backward pass, cannot.
-
-    Args:
-        logits: from images to logits
-        x: where
-        y: true classes
-        direction: z
-        corner: c, as in `augmented_product`
-        scale: a factor on the loss, as in `augmented_product`
-    """
-    points = x.detach().requires_grad_()
-    with torch.enable_grad():
-        outputs, t = logits_along(logits, points, direction.pixels)
-        p = outputs.softmax(dim=1)
-        residual = p - torch.nn.functional.one_hot(y, p.shape[1])
-        pulled = scale * (_softmax_curvature(p, t) + direction.last[:, None] * residual)
-        # A pass that could be differentiated leaves weight gradients out, also where layers are replaced by
-        # `soar.convolution.FastDoubleBackward`; its graph goes at once.
-        slope = torch.autograd.grad(outputs, points, residual, create_graph=True)[0].detach()
-        (top,) = torch.autograd.grad(outputs, points, pulled, create_graph=True)
-        last = scale * (residual * t).sum(dim=1) + corner * direction.last
-    points.requires_grad_(False)
-    return outputs, slope, Direction(top, last)
 
 
 def logits_along(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
@@ -211,83 +147,17 @@ def logits_along(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor
         return found, torch.zeros_like(found) if along is None else along.view_as(along)
 
 
-def augmented_product(
-    hessian_product: Tensor,
-    gradient: Tensor,
-    direction: Direction,
-    *,
-    corner: float = 1.0,
-    scale: float = 1.0,
-) -> Direction:
-    r"""Give \( H z = [H_s z_d + z_1 g; \; g^T z_d + c z_1] \), eq. 6 and 11, from its parts.
+def softmax_curvature(p: Tensor, t: Tensor) -> Tensor:
+    """Give (diag(p) - p p^T) t, the Hessian of cross-entropy by the logits times t.
 
     Args:
-        hessian_product: \( H_s z_d \)
-        gradient: g
-        direction: z
-        corner: c, the last entry of H; 1 in the paper
-        scale: a factor on the loss and so on g and \( H_s \); 1 in the paper. It decides where ||Hz|| turns
-            from quadratic to linear: below 1/scale the corner dominates
+        p: probabilities of the classes
+        t: a change of the logits
+
+    >>> softmax_curvature(torch.tensor([[0.5, 0.5]]), torch.tensor([[1.0, 0.0]]))
+    tensor([[ 0.2500, -0.2500]])
     """
-    top = scale * (hessian_product + per_example(direction.last, gradient) * gradient)
-    along = (gradient * direction.pixels).flatten(1).sum(dim=1)
-    return Direction(top, scale * along + corner * direction.last)
-
-
-def augmented_norm(product: Direction) -> Tensor:
-    """Give ||Hz||, one number an example; its slope is 0 and not undefined where Hz is 0.
-
-    >>> augmented_norm(Direction(torch.tensor([[0.0, 3.0]]), torch.tensor([4.0])))
-    tensor([5.])
-    """
-    entries = torch.cat([product.pixels.flatten(1), product.last[:, None]], dim=1)
-    length: Tensor = torch.linalg.vector_norm(entries, dim=1)
-    return length
-
-
-def printed_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
-    r"""Give the bound of Proposition 1 as the paper prints it.
-
-    \( l + \frac{\rho^2+1}{2} E||Hz|| - \frac12 \)
-
-    It is *not* a bound: the proof takes E||Hz|| for the Frobenius norm of H, which can be larger by a factor
-    of \( \sqrt{\pi/2} \), and is when H has rank one.
-
-    Args:
-        loss: l, one number an example
-        norms: ||Hz|| for several z, shape (examples, samples)
-        radius: \( \rho \), the radius of the l2 ball that holds the threat set
-    """
-    return loss + (radius**2 + 1) / 2 * norms.mean(dim=1) - 0.5
-
-
-def corrected_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
-    r"""Give a bound that holds, and is sharp where H has rank one.
-
-    \( l + \sqrt{\pi/2} \frac{\rho^2+1}{2} E||Hz|| - \frac12 \)
-
-    It follows from \( \sqrt{2/\pi} \, ||H||_F \le E||Hz|| \le ||H||_F \), with equality on the left
-    for rank one.
-
-    Args:
-        loss: l, one number an example
-        norms: ||Hz|| for several z, shape (examples, samples)
-        radius: \( \rho \), the radius of the l2 ball that holds the threat set
-    """
-    return loss + math.sqrt(math.pi / 2) * (radius**2 + 1) / 2 * norms.mean(dim=1) - 0.5
-
-
-def mean_square_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
-    r"""Give a bound that holds because \( E||Hz||^2 = ||H||_F^2 \).
-
-    \( l + \frac{\rho^2+1}{2} \sqrt{E||Hz||^2} - \frac12 \)
-
-    Args:
-        loss: l, one number an example
-        norms: ||Hz|| for several z, shape (examples, samples)
-        radius: \( \rho \), the radius of the l2 ball that holds the threat set
-    """
-    return loss + (radius**2 + 1) / 2 * norms.square().mean(dim=1).sqrt() - 0.5
+    return p * t - p * (p * t).sum(dim=1, keepdim=True)
 
 
 def _dual(x: Tensor, tangent: Tensor) -> Tensor:
@@ -296,8 +166,3 @@ def _dual(x: Tensor, tangent: Tensor) -> Tensor:
         warnings.simplefilter("ignore", DeprecationWarning)
         dual: Tensor = forward_ad.make_dual(x, tangent)
     return dual
-
-
-def _softmax_curvature(p: Tensor, t: Tensor) -> Tensor:
-    """Give (diag(p) - p p^T) t, the Hessian of cross-entropy by the logits times t."""
-    return p * t - p * (p * t).sum(dim=1, keepdim=True)
