@@ -44,6 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from soar.reproduce import grid, sweep
+    from soar.reproduce.planning.pace import timed
     from soar.reproduce.planning.plan import plan
     from soar.reproduce.running.cache import Cache
     from soar.reproduce.showing import show
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     cache = Cache(arguments.cache)
     trials = sweep.trials(asked, cache, root=arguments.root, device=device)
     jobs = [job.shared_by(arguments.processes) for _, of_place in trials for job in of_place]
-    planned = plan(jobs, cache)
+    planned = timed(plan(jobs, cache), cache)
     console = Console(record=True, width=None if Console().is_terminal else 140)
     if not arguments.quiet or arguments.plan:
         begun = [job.key for job in planned.todo if cache.condition(job.key).name == "unfinished"]

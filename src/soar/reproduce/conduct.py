@@ -13,6 +13,7 @@ from soar.reproduce.claims import Judged, judge
 from soar.reproduce.gather import gather
 from soar.reproduce.measuring.measurement import Experiment, RowPlan
 from soar.reproduce.planning import experiments
+from soar.reproduce.planning.pace import timed
 from soar.reproduce.planning.plan import Plan, plan
 from soar.reproduce.planning.scales import SCALES, Scale
 from soar.reproduce.running.cache import Cache
@@ -154,7 +155,7 @@ def prepare(
         seeds=seeds,
         weights=own,
         rows=rows,
-        plan=plan([job.shared_by(processes) for job in jobs], cache),
+        plan=timed(plan([job.shared_by(processes) for job in jobs], cache), cache),
     )
 
 

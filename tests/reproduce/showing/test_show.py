@@ -33,6 +33,12 @@ def test_a_plan_says_what_is_done_what_is_there_and_how_long_it_takes(console: C
     ]
 
 
+def test_a_plan_says_what_its_times_go_by(console: Console) -> None:
+    show.plan(console, Plan((training("a", seconds=90),), (training("b"),), timed_by=1), room=1)
+    last = show.text_of(console).splitlines()[-1]
+    assert last == "together       about 1:30 min, one job at a time; times go by 1 job done before"
+
+
 def test_a_long_plan_names_the_first_trainings_unless_all_are_asked_for(console: Console) -> None:
     planned = Plan(tuple(training(f"job{k}") for k in range(15)))
     show.plan(console, planned, room=1)

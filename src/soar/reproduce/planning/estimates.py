@@ -55,11 +55,21 @@ def train_seconds(recipe: Recipe, scale: Scale) -> float:
         recipe: of the training
         scale: for the time of a pass
     """
+    passes = training_images(recipe) * training_passes(recipe.objective)
+    return passes * scale.pass_seconds * _work(recipe)
+
+
+def training_images(recipe: Recipe) -> int:
+    """Give how many images a training sees, each as often as it is seen; of unknown data about as many.
+
+    >>> from soar.recipes import load
+    >>> training_images(load("cifar10-standard", ["--epochs", "2"]))
+    90000
+    """
     training = recipe.training
     images = training.epochs * _IMAGES.get(recipe.data.name, 10_000)
-    if training.max_steps is not None:
-        images = min(images, training.max_steps * training.batch_size)
-    return images * training_passes(recipe.objective) * scale.pass_seconds * _work(recipe)
+    most = images if training.max_steps is None else training.max_steps * training.batch_size
+    return min(images, most)
 
 
 def measure_seconds(measurement: Measurement, examples: int, recipe: Recipe | None, scale: Scale) -> float:

@@ -28,11 +28,13 @@ class Plan:
         todo: what has to be done, every job after those it needs
         there: what was done before
         unneeded: trainings that nobody needs, because all that would use them is there
+        timed_by: how many finished jobs the times of the others go by
     """
 
     todo: tuple[Job, ...]
     there: tuple[Job, ...] = ()
     unneeded: tuple[Job, ...] = ()
+    timed_by: int = 0
 
     def seconds(self, room: int = 1) -> float:
         """Estimate how long it takes: all work shared, but no less than the longest chain of needs.

@@ -64,7 +64,8 @@ def plan(
     if planned.todo:
         at_once = "one job at a time" if room == 1 else f"{room} jobs at once"
         time = f"{about(planned.seconds(room))}, " if planned.work else ""
-        _say(console, f"{'together':<{_LEFT}}{time}{at_once}", "bold")
+        known = f"; times go by {_count(planned.timed_by, 'job')} done before" if planned.timed_by else ""
+        _say(console, f"{'together':<{_LEFT}}{time}{at_once}{known}", "bold")
 
 
 def table(console: Console, result: TableResult, paper: PaperTable) -> None:
