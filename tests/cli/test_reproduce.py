@@ -122,6 +122,26 @@ def test_an_interrupted_call_exits_with_130(
     assert capsys.readouterr().err.splitlines()[-1] == "soar: interrupted; the same command goes on from here"
 
 
+def test_an_interrupted_call_shows_and_keeps_what_is_there(
+    folder: Path, here: Pretender, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = here.work
+
+    def work(job: Job) -> None:
+        if job.kind == "measure" and job.title.startswith("PGD20 "):
+            raise KeyboardInterrupt
+        real(job)
+
+    here.work = work
+    assert main(["reproduce", "adv_linf", "foar", *TWO[2:]]) == 130
+    kept = folder / "runs" / "reproduce" / "tables"
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "ResNet / ADV" in shown and "not measured yet" in shown
+    assert sorted(path.name for path in kept.iterdir()) == ["adv_linf-smoke.json", "adv_linf-smoke.txt"]
+    row = json.loads((kept / "adv_linf-smoke.json").read_text())["rows"]["ResNet / Standard"]
+    assert len(row["FGSM"]["values"]) == 1 and "values" not in row["PGD20"]
+
+
 def test_each_training_may_be_shared_by_processes(folder: Path, here: Pretender) -> None:
     shared: list[tuple[str, int]] = []
     here.work = lambda job: shared.append((job.kind, job.payload.get("processes", 1)))

@@ -82,22 +82,30 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.plan:
         return 0
+    folder = arguments.output or arguments.cache / "tables"
     try:
         with Watch(work.plan, room, mode(arguments)) as watch:
             went_well = work.run(executor, watch)
     except KeyboardInterrupt:
+        # Who stops after hours wants to see what came of them; what cannot be written is written next time.
+        _tell_all([result for result in work.results() if result.has_numbers], folder)
         raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
-    problems = []
-    for result in work.results():
-        try:
-            _tell(result, arguments.output or arguments.cache / "tables")
-        except UserError as problem:
-            problems.append(problem)
+    problems = _tell_all(work.results(), folder)
     tell_failures(work.plan, work.endings)
-    # A full disk keeps no table from being shown.
     if problems:
         raise problems[0]
     return 0 if went_well else 1
+
+
+def _tell_all(results: Sequence[TableResult], folder: Path) -> list[UserError]:
+    """Print and keep every table; a full disk keeps none from being shown."""
+    problems = []
+    for result in results:
+        try:
+            _tell(result, folder)
+        except UserError as problem:
+            problems.append(problem)
+    return problems
 
 
 def _weights(texts: Sequence[str]) -> dict[str, Path]:

@@ -74,3 +74,8 @@ class TableResult:
     rows: dict[str, dict[str, Cell]]
     seconds: float = 0.0
     environment: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether anything in it was measured."""
+        return any(cell.values for cells in self.rows.values() for cell in cells.values())
