@@ -24,6 +24,7 @@ import pytest
 from soar import recipes
 from soar.cli.main import TAKES_FIELDS, main, make_parser
 from soar.paper.theory import command
+from soar.reproduce.showing import results_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,6 +106,8 @@ def run_command(words: Sequence[str], where: str) -> None:
         run_soar(words, where)
     elif words[:2] == ["python", "-m"] and words[2] in ("soar.paper.theory", "soar.paper.figures"):
         run_paper(words[2], words[3:], where)
+    elif words[:3] == ["python", "-m", "soar.reproduce.showing.results_page"]:
+        assert results_page.main(words[3:]) == 0, f"{where}: {' '.join(words)}"
     elif words[:3] in (["python", "-m", "pip"], ["python", "-m", "mkdocs"]) or words[0] == "pip":
         check_extras(words, where)
     elif words[0] == "make":
