@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from soar.reproduce.planning.plan import Plan, plan
 from tests.reproduce.made import Store, measuring, training
 
@@ -36,3 +38,8 @@ def test_time_is_shared_among_processes_but_not_below_the_longest_chain() -> Non
     chain = plan([training("a"), training("b", "a"), measuring("m", "b")], Store())
     assert chain.seconds(8) == 125
     assert Plan(()).seconds(4) == 0
+
+
+def test_what_must_run_alone_is_shared_with_nobody() -> None:
+    timing = replace(measuring("t", seconds=30), alone=True)
+    assert Plan((timing, measuring("a", seconds=10), measuring("b", seconds=10))).seconds(room=2) == 40.0

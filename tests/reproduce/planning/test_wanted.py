@@ -94,6 +94,11 @@ def test_rows_that_are_missing_are_left_out_unless_weights_are_given(tmp_path: P
     assert set(keys(table, SMOKE, weights=given)["WideResNet / CURE"]) == {"Standard", "PGD20"}
 
 
+def test_only_what_takes_times_wants_no_other_job_beside_it(tmp_path: Path) -> None:
+    for table, alone in (("cost", True), ("theory", False), ("foar", False)):
+        assert {job.alone for job in jobs(experiment(table, SMOKE), SMOKE, Cache(tmp_path))} == {alone}
+
+
 def test_keys_of_measurements_tell_everything_apart() -> None:
     base = Measurement("accuracy", {"attack": "pgd", "steps": 20})
     made = [

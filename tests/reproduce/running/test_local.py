@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,23 @@ def test_never_more_at_once_than_allowed(tmp_path: Path) -> None:
     endings = Local(2).run([bad(tmp_path, number) for number in range(5)], listen)
     assert len(endings) == 5
     assert (now, most) == (0, 2)
+
+
+def test_what_takes_times_runs_alone(tmp_path: Path) -> None:
+    now: set[str] = set()
+    beside: dict[str, int] = {}
+
+    def listen(event: Event) -> None:
+        if event.kind == "ended":
+            now.discard(event.job.key)
+        elif event.kind == "started":
+            now.add(event.job.key)
+            for key in now:
+                beside[key] = max(beside.get(key, 0), len(now) - 1)
+
+    timings = [replace(bad(tmp_path, number), alone=True) for number in (0, 1)]
+    Local(2).run([*timings, bad(tmp_path, 2), bad(tmp_path, 3)], listen)
+    assert beside == {"bad-0": 0, "bad-1": 0, "bad-2": 1, "bad-3": 1}
 
 
 def test_threads_and_processes_fit_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:

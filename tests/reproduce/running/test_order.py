@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from soar.reproduce.running.job import Ending, Event, Job
-from soar.reproduce.running.order import Order, width
+from soar.reproduce.running.order import Order, room_beside, width
 
 DONE = Ending("done")
 
@@ -37,6 +39,14 @@ def test_the_longest_chain_of_work_comes_first_and_then_the_given_order() -> Non
     ]
     order = Order(jobs, lambda _: None)
     assert [started(order) for _ in range(5)] == ["root", "long", "x", "y", None]
+
+
+def test_what_takes_times_waits_until_nothing_else_runs_and_then_keeps_others_waiting() -> None:
+    timing = replace(job("t", seconds=9), alone=True)
+    order = Order([timing, job("a"), job("b")], lambda _: None)
+    assert [started(order, room=2), started(order, room=1), started(order, room=5)] == ["a", "b", None]
+    assert order.start(2, alone=True) is timing
+    assert room_beside([timing], 2) == 0 and room_beside([], 2) == 2
 
 
 def test_what_is_not_among_the_jobs_is_done_already() -> None:

@@ -39,6 +39,8 @@ class Plan:
     def seconds(self, room: int = 1) -> float:
         """Estimate how long it takes: all work shared, but no less than the longest chain of needs.
 
+        What must run alone is shared with nobody.
+
         Args:
             room: how many jobs run at once
 
@@ -51,7 +53,8 @@ class Plan:
         for job in self.todo:
             before = max((chains.get(key, 0.0) for key in job.needs), default=0.0)
             chains[job.key] = before + job.seconds
-        return max(self.work / max(room, 1), max(chains.values(), default=0.0))
+        alone = float(sum(job.seconds for job in self.todo if job.alone))
+        return max(alone + (self.work - alone) / max(room, 1), max(chains.values(), default=0.0))
 
     @property
     def work(self) -> float:

@@ -199,6 +199,7 @@ def _measuring(wish: Wish, scale: Scale, common: dict[str, Any], needs: tuple[st
         payload=payload,
         needs=needs,
         seconds=measure_seconds(measurement, wish.examples, measured.recipe if measured else None, scale),
+        alone=measurement.kind == "cost",
     )
 
 

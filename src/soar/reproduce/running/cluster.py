@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from soar.errors import UserError
 from soar.reproduce.running.job import Ending, Event, Job
 from soar.reproduce.running.local import terminable
-from soar.reproduce.running.order import Order, width
+from soar.reproduce.running.order import Order, room_beside, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ def _fill(ray: Any, order: Order, running: dict[Any, tuple[Job, float]]) -> None
     """Hand out what there are CPUs for; Ray finds the machine."""
     while True:
         all_cpus = int(ray.cluster_resources().get("CPU", 1))
-        job = order.start(all_cpus - sum(width(one) for one, _ in running.values()), alone=not running)
+        job = order.start(room_beside([one for one, _ in running.values()], all_cpus), alone=not running)
         if job is None:
             return
         gpus = width(job) if str(job.payload.get("device", "")).startswith("cuda") else 0
@@ -87,7 +87,7 @@ def _fill(ray: Any, order: Order, running: dict[Any, tuple[Job, float]]) -> None
             order.end(job, Ending("failed", f"it needs {gpus} GPUs, the cluster has {there} (flag --device)"))
             continue
         largest = max(int(node["Resources"].get("CPU", 1)) for node in ray.nodes() if node["Alive"])
-        needed = {"num_cpus": min(width(job), largest), "num_gpus": gpus}
+        needed = {"num_cpus": largest if job.alone else min(width(job), largest), "num_gpus": gpus}
         task = ray.remote(_perform).options(name=job.title, **needed).remote(_absolute(job))
         running[task] = (job, time.monotonic())
 

@@ -21,6 +21,7 @@ class Job:
         payload: what the worker needs to know, JSON values only
         needs: keys of jobs that have to be done before
         seconds: how long it will probably take on one core
+        alone: whether no other job may run at the same time, because it takes times itself
     """
 
     key: str
@@ -29,6 +30,7 @@ class Job:
     payload: dict[str, Any]
     needs: tuple[str, ...] = ()
     seconds: float = 0.0
+    alone: bool = False
 
     def shared_by(self, processes: int) -> Job:
         """Give the job with a training that so many processes share, batch by batch; others stay as they are.

@@ -16,7 +16,7 @@ from types import FrameType
 
 from soar.errors import UserError
 from soar.reproduce.running.job import Ending, Event, Job
-from soar.reproduce.running.order import Order, width
+from soar.reproduce.running.order import Order, room_beside
 from soar.reproduce.running.worker import as_text
 
 _ENV = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -75,7 +75,7 @@ class Local:
     ) -> None:
         """Start what there is room for."""
         while True:
-            room = self.processes - sum(width(worker.job) for worker in running.values())
+            room = room_beside([worker.job for worker in running.values()], self.processes)
             job = order.start(room, alone=not running)
             if job is None:
                 return

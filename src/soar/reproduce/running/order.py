@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from graphlib import TopologicalSorter
 
 from soar.reproduce.running.job import Ending, Event, Job
@@ -40,11 +40,11 @@ class Order:
 
         Args:
             room: how many processes may start
-            alone: nothing else runs, so that a job may start that is larger than the room
+            alone: nothing else runs, so that a job may start that is larger than the room or wants no other
         """
         for job in self._waiting:
             done = all(self._ended_well(key) for key in self._needs[job.key])
-            if done and (alone or width(job) <= room):
+            if done and (alone or (width(job) <= room and not job.alone)):
                 self._waiting.remove(job)
                 self._listen(Event(job, "started"))
                 return job
@@ -71,6 +71,21 @@ class Order:
 def width(job: Job) -> int:
     """Say how many processes a job takes."""
     return int(job.payload.get("processes", 1))
+
+
+def room_beside(running: Iterable[Job], processes: int) -> int:
+    """Say how many processes may start beside jobs that run.
+
+    Args:
+        running: those jobs
+        processes: how many there may be in all
+
+    >>> job = Job(key="a", kind="train", title="a", payload={"processes": 2})
+    >>> room_beside([job], 8)
+    6
+    """
+    taken = [processes if job.alone else width(job) for job in running]
+    return processes - sum(taken)
 
 
 def _chains(jobs: dict[str, Job], needs: dict[str, list[str]]) -> dict[str, float]:
