@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from soar.environment import environment
+from soar.evaluation.attack_result import from_bits
 from soar.paper.tables import PaperRow
 from soar.reproduce.measuring.measurement import Experiment, RowPlan
 from soar.reproduce.planning import experiments
 from soar.reproduce.planning.scales import Scale
 from soar.reproduce.running.cache import Cache
 from soar.reproduce.running.job import Ending
-from soar.reproduce.table_file import flags
 from soar.reproduce.table_result import Cell, TableResult
 
 VALIDATION = "robust accuracy on validation"
@@ -81,7 +81,7 @@ def _measured(printed: PaperRow, column: str, found: Sequence[dict[str, Any]]) -
         values=tuple(float(one["value"]) for one in found),
         low=first.get("low"),
         high=first.get("high"),
-        right=None if right is None else flags(right),
+        right=None if right is None else from_bits(right),
         each=None if each is None else tuple(each),
     )
 

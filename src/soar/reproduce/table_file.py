@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import torch
-from torch import Tensor
 
 from soar.errors import UserError
+from soar.evaluation.attack_result import bits, from_bits
 from soar.evaluation.files import read_json, write_json
 from soar.evaluation.shapes import Flags
 from soar.reproduce.table_result import Cell, TableResult
@@ -109,7 +108,7 @@ def _plain(cell: Cell) -> dict[str, Any]:
         "values": list(cell.values),
         "low": cell.low,
         "high": cell.high,
-        "right": None if cell.right is None else written(cell.right),
+        "right": None if cell.right is None else bits(cell.right),
         "each": cell.each,
         "missing": cell.missing,
         "command": cell.command,
@@ -119,22 +118,4 @@ def _plain(cell: Cell) -> dict[str, Any]:
 
 def _cell(shape: _CellShape) -> Cell:
     fields = {name: getattr(shape, name) for name in _CellShape.__struct_fields__ if name != "right"}
-    return Cell(**fields, right=None if shape.right is None else flags(shape.right))
-
-
-def written(right: Tensor) -> str:
-    """Write flags as a text of zeros and ones.
-
-    >>> written(torch.tensor([True, False, True]))
-    '101'
-    """
-    return "".join("1" if one else "0" for one in right.tolist())
-
-
-def flags(text: str) -> Tensor:
-    """Read flags from a text of zeros and ones.
-
-    >>> flags("101").tolist()
-    [True, False, True]
-    """
-    return torch.tensor([one == "1" for one in text], dtype=torch.bool)
+    return Cell(**fields, right=None if shape.right is None else from_bits(shape.right))

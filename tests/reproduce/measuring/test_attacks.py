@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from soar.attacks import Outcomes, engine
+from soar.data import Split
 from soar.evaluation import work
+from soar.evaluation.attack_result import bits
 from soar.reproduce.measuring.attacks import accuracy, clean, journal_of
 from soar.reproduce.measuring.measurements import tidy
 from tests.reproduce.subjects import Linear, grey, subject
@@ -58,3 +61,44 @@ def test_an_attack_goes_on_from_its_journal(tmp_path: Path, monkeypatch: pytest.
     assert list((tmp_path / "results").glob(pattern))
     tidy(asked.payload)
     assert not list((tmp_path / "results").glob(pattern))
+
+
+def curved(count: int) -> tuple[nn.Module, Split]:
+    """A network with borders at many distances, and images that it has right but for two."""
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(16, 12), nn.Tanh(), nn.Linear(12, 4))
+        images = torch.randint(0, 256, (count, 1, 4, 4), dtype=torch.uint8)
+    said = model(images / 255).argmax(dim=1)
+    said[:2] = (said[:2] + 1) % 4
+    return model, Split(images, said, torch.arange(count))
+
+
+@pytest.mark.parametrize("norm, radii", [("linf", ("1/5", "1/10", "1/30")), ("l2", ("0.6", "0.3", "0.1"))])
+def test_who_stays_right_in_a_larger_ball_needs_no_attack_in_a_smaller_one(
+    norm: str, radii: tuple[str, ...], tmp_path: Path
+) -> None:
+    model, images = curved(40)
+    fab = {"attack": "fab", "steps": 20, "targets": 3, "norm": norm}
+    values, larger = [], ""
+    for eps in radii:
+        asked = subject(model, images, "accuracy", tmp_path / "alone", eps=eps, **fab)
+        alone = accuracy(asked)
+        nested = subject(model, images, "accuracy", tmp_path / "nested", eps=eps, **fab)
+        nested.payload["larger"] = larger  # type: ignore[index]
+        found = accuracy(nested)
+        assert (found.value, found.low, found.details) == (alone.value, alone.low, alone.details)
+        assert found.right is not None and alone.right is not None and found.right.equal(alone.right)
+        assert found.forward < alone.forward if larger else found.forward == alone.forward
+        nested.cache.save_result(nested.key, {"value": found.value, "right": bits(found.right)})
+        values.append(found.value)
+        larger = nested.key
+    assert 0 < values[0] < values[1] < values[2] < 95
+
+
+def test_where_all_stay_right_in_the_larger_ball_nothing_is_attacked(tmp_path: Path) -> None:
+    asked = subject(Linear(WEIGHTS), grey(3), "accuracy", tmp_path, eps="1/255", attack="fab")
+    asked.payload["larger"] = "large"  # type: ignore[index]
+    asked.cache.save_result("large", {"value": 100.0, "right": "111"})
+    found = accuracy(asked)
+    assert (found.value, found.forward, found.details["clean"]) == (100.0, 0.0, 100.0)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from soar.attacks.attack import Attack
 from soar.attacks.oracle import predict
 from soar.attacks.registry import ATTACKS
 from soar.evaluation import evaluate
+from soar.evaluation.attack_result import from_bits
 from soar.model_state import probing
 from soar.reproduce.measuring.subject import BATCH, Found, Subject, share
 
@@ -32,10 +36,13 @@ def accuracy(subject: Subject) -> Found:
     Args:
         subject: network, images and attack
     """
-    attack = attack_of(subject.options)
+    attack, known = attack_of(subject.options), _right_in_larger_ball(subject)
+    if bool(known.all()):
+        return share(known, forward=0.0, attack=attack.label, clean=100.0, notes=[])
+    right, rows = known.clone(), (~known).nonzero()[:, 0]
     found = evaluate(
         subject.model,
-        subject.split,
+        subject.split.subset(rows),
         subject.threat,
         attack,
         seed=subject.seed,
@@ -45,9 +52,18 @@ def accuracy(subject: Subject) -> Found:
         check=False,
     )
     (result,) = found.attacks
-    forward, backward = found.passes(result.label)
-    about = {"attack": result.label, "clean": 100 * found.accuracy("clean"), "notes": list(found.notes)}
-    return share(result.robust, forward=forward, backward=backward, **about)
+    right[rows] = result.robust
+    clean_right = int(known.sum()) + int(found.correct.sum())
+    about = {"attack": result.label, "clean": 100 * clean_right / len(known), "notes": list(found.notes)}
+    forward, backward = (passes * len(rows) / len(known) for passes in found.passes(result.label))
+    return share(right, forward=forward, backward=backward, **about)
+
+
+def _right_in_larger_ball(subject: Subject) -> Tensor:
+    """Tell who stayed right in a larger ball, where that answers for this one."""
+    larger = subject.payload.get("larger")
+    result = subject.cache.load_result(larger) if larger else None
+    return from_bits(result["right"]) if result else torch.zeros(len(subject.split), dtype=torch.bool)
 
 
 def attack_of(options: dict[str, Any]) -> Attack[Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from soar.paper.tables import PaperTable
@@ -44,6 +45,30 @@ class Measurement:
         """
         content = [VERSION, self.kind, dict(self.options), network_key, list(source_keys), examples, seed]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    def in_larger_ball(self, others: Iterable[Measurement]) -> Measurement | None:
+        """Give the same measurement in the next larger ball, where who stays right there stays right here.
+
+        So it is for FAB without restarts: its path to the border knows nothing of eps, which only says at
+        which distance it may stop. Of other attacks a larger ball tells nothing.
+
+        Args:
+            others: measurements to choose from
+
+        >>> small, large = (Measurement("accuracy", {"attack": "fab", "eps": eps}) for eps in ("1/2", "2/3"))
+        >>> small.in_larger_ball([small, large]) == large, large.in_larger_ball([small, large])
+        (True, None)
+        """
+        if self.options.get("attack") != "fab" or self.options.get("restarts", 1) > 1:
+            return None
+        same = [one for one in others if {**one.options, "eps": self.options["eps"]} == self.options]
+        larger = [one for one in same if one.kind == self.kind and one.eps > self.eps]
+        return min(larger, key=lambda one: one.eps, default=None)
+
+    @property
+    def eps(self) -> Fraction:
+        """The radius of the ball."""
+        return Fraction(self.options["eps"])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,13 @@ class Wish(NamedTuple):
     sources: dict[str, Network]
     examples: int
     seed: int
+    larger: Measurement | None = None
+    """the same in a larger ball, where that answers for a part of this one"""
+
+    @property
+    def larger_key(self) -> str:
+        """What the result in the larger ball is stored under; empty where there is none."""
+        return self._replace(measurement=self.larger).key if self.larger else ""
 
     @property
     def key(self) -> str:
@@ -72,6 +79,8 @@ def jobs(
                 needs += _trainings(one, scale, common, found)
         if wish.measurement.kind == "transfer":
             needs.append(_points(wish, scale, common, found))
+        if wish.larger:
+            needs.append(wish.larger_key)
         job = _measuring(wish, scale, common, tuple(dict.fromkeys(needs)))
         found.setdefault(job.key, job)
     return list(found.values())
@@ -148,7 +157,8 @@ def _row(row: RowPlan, scale: Scale, seed: int, own: str | None) -> Iterator[Wis
     for column, measurement in row.columns.items():
         sources = {name: network(name, scale, seed) for name in measurement.sources}
         examples = 0 if measured is None else scale.examples_for(measurement.options.get("attack", ""))
-        yield Wish(row.name, column, measurement, measured, sources, examples, seed)
+        larger = measurement.in_larger_ball(row.columns.values())
+        yield Wish(row.name, column, measurement, measured, sources, examples, seed, larger)
 
 
 def _trainings(one: Network, scale: Scale, common: dict[str, Any], found: dict[str, Job]) -> list[str]:
@@ -189,6 +199,8 @@ def _measuring(wish: Wish, scale: Scale, common: dict[str, Any], needs: tuple[st
         "sources": {name: one.key for name, one in wish.sources.items()},
         **common,
     }
+    if wish.larger:
+        payload["larger"] = wish.larger_key
     if measured is not None and measured.weights:
         payload["given"] = {"weights": measured.weights, "recipe": _plain(measured.recipe)}
     of = measured.title if measured else wish.row
