@@ -105,6 +105,7 @@ def test_fab_in_a_smaller_ball_waits_for_the_larger_one_and_no_other_attack_does
     for small, large in (("4/255", "6/255"), ("6/255", "8/255")):
         assert asked[f"FAB-T@{small}"].payload["larger"] == asked[f"FAB-T@{large}"].key
         assert asked[f"FAB-T@{large}"].key in asked[f"FAB-T@{small}"].needs
+        assert asked[f"FAB-T@{small}"].seconds < asked["FAB-T@8/255"].seconds
     others = [job for name, job in asked.items() if not name.startswith("FAB-T@")] + [asked["FAB-T@8/255"]]
     assert all("larger" not in job.payload and len(job.needs) == 1 for job in others)
 

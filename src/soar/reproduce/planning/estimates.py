@@ -19,6 +19,8 @@ from soar.training.cost import STILL_RIGHT
 _IMAGES = {"cifar10": 45_000, "svhn": 68_257}
 _WORK = {"cnn6": 0.1, "cnn8": 0.5, "resnet18": 2.2, "wide_resnet": 20.0}
 _THIN = 3.0
+LEFT_BY_LARGER_BALL = 0.35
+"""the share of an attack that is left to do where its outcome in a larger ball is known"""
 _FORWARD_ONLY = 0.4
 # Seconds of a process before it does anything, and of one core for a pass of the networks that costs are
 # measured on: a narrow ResNet-10 and, at paper scale, a WideResNet-34-10.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from soar.recipes import Recipe
 from soar.reproduce.measuring.measurement import Experiment, Measurement, RowPlan
-from soar.reproduce.planning.estimates import measure_seconds, train_seconds
+from soar.reproduce.planning.estimates import LEFT_BY_LARGER_BALL, measure_seconds, train_seconds
 from soar.reproduce.planning.networks import Network, network, with_weights
 from soar.reproduce.planning.scales import Scale
 from soar.reproduce.running.cache import Cache
@@ -204,13 +204,14 @@ def _measuring(wish: Wish, scale: Scale, common: dict[str, Any], needs: tuple[st
     if measured is not None and measured.weights:
         payload["given"] = {"weights": measured.weights, "recipe": _plain(measured.recipe)}
     of = measured.title if measured else wish.row
+    seconds = measure_seconds(measurement, wish.examples, measured.recipe if measured else None, scale)
     return Job(
         key=wish.key,
         kind="measure",
         title=f"{wish.column} of {of}, seed {wish.seed}",
         payload=payload,
         needs=needs,
-        seconds=measure_seconds(measurement, wish.examples, measured.recipe if measured else None, scale),
+        seconds=seconds * LEFT_BY_LARGER_BALL if wish.larger else seconds,
         alone=measurement.kind == "cost",
     )
 
