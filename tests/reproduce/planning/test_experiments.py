@@ -141,6 +141,10 @@ def test_rows_without_data_say_how_to_get_them(tmp_path: Path) -> None:
 def test_every_scale_and_table_carries_its_caution() -> None:
     assert experiment("mma", SCALES["small"]).caution == SCALES["small"].caution
     assert "Exact" in experiment("theory", SCALES["small"]).caution
+    for scale in SCALES.values():
+        caution = experiment("cost", scale).caution
+        assert "Not the paper's experiment" in caution
+        assert "epochs" not in caution, "no training is run for this table"
 
 
 def test_an_unknown_table_is_a_mistake() -> None:

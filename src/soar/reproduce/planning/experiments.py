@@ -14,7 +14,13 @@ from soar.reproduce.measuring.measurement import RowPlan as RowPlan
 from soar.reproduce.planning.columns import measurement
 from soar.reproduce.planning.networks import network
 from soar.reproduce.planning.scales import Scale
-from soar.reproduce.planning.text_tables import cost_rows, cost_table, theory_rows, theory_table
+from soar.reproduce.planning.text_tables import (
+    cost_caution,
+    cost_rows,
+    cost_table,
+    theory_rows,
+    theory_table,
+)
 from soar.reproduce.planning.wanted import chosen as chosen
 from soar.reproduce.planning.wanted import jobs as jobs
 from soar.reproduce.planning.wanted import keys as keys
@@ -53,7 +59,7 @@ def experiment(table_id: str, scale: Scale, root: Path | None = None) -> Experim
     ('ResNet / SOAR', 'soar', 'not trained at this scale')
     """
     if table_id == "cost":
-        return Experiment(table=cost_table(), rows=cost_rows(scale), caution=scale.caution)
+        return Experiment(table=cost_table(), rows=cost_rows(scale), caution=cost_caution(scale))
     if table_id == "theory":
         return Experiment(table=theory_table(), rows=theory_rows(), caution="Exact: it needs no network.")
     if table_id not in TABLES:

@@ -22,7 +22,7 @@ _OBJECTIVES = {
     "SOAR": "soar product=difference",
 }
 _MINUTES = {"ADV": "ADV_PGD10", "TRADES": "TRADES", "MART": "MART", "SOAR": "SOAR"}
-_NETWORKS = {
+_NETWORKS: dict[str, dict[str, Any]] = {
     "smoke": {"model": "resnet10", "options": {"width": 2}, "batch_size": 4, "repeats": 1},
     "small": {"model": "resnet10", "options": {"width": 16}, "batch_size": 128, "repeats": 3},
     "paper": {"model": "wide_resnet", "options": {"depth": 34, "widen": 10}, "batch_size": 32, "repeats": 3},
@@ -53,6 +53,22 @@ def cost_table() -> PaperTable:
         (*PASSES, TIME, RATIO),
         rows,
         dataset="CIFAR-10",
+    )
+
+
+def cost_caution(scale: Scale) -> str:
+    """Say how our times differ from the paper's; epochs and images attacked play no part in them.
+
+    >>> from soar.reproduce.planning.scales import SCALES
+    >>> print(cost_caution(SCALES["small"]).partition(".")[0])
+    Not the paper's experiment: resnet10 (width 16) in batches of 128 on one thread of a CPU
+    """
+    network = _NETWORKS[scale.name]
+    options = ", ".join(f"{name} {value}" for name, value in network["options"].items())
+    return (
+        f"Not the paper's experiment: {network['model']} ({options}) in batches of {network['batch_size']} on"
+        f" one thread of a CPU. Passes are exact. Times are medians of {network['repeats']}; those of a ratio"
+        " are taken in turn and apart from the minutes, so trust the ratios more on a busy machine."
     )
 
 
