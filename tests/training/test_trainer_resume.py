@@ -61,8 +61,8 @@ class TestResume:
 
         trainer.updates.judged_model.register_forward_hook(interrupt)
         assert trainer.fit().status == "interrupted"
-        assert trainer.step == 6
-        assert trainer.last is None
+        assert trainer.standing.step == 6
+        assert trainer.standing.last is None
         trainer = small.trainer(run, objective=self.objective(), resume=True, **self.changes)
         trainer.fit()
         assert small.same(small.weights(trainer), weights)
@@ -170,7 +170,7 @@ def test_start_from_takes_weights_only(tmp_path: Path) -> None:
         trainer = small.trainer(tmp_path / "second", objective=small.Plain(model), start_from=str(source))
         expected = checkpoints.load(best).model
         assert small.same(small.weights(trainer), expected)
-        assert trainer.step == 0
+        assert trainer.standing.step == 0
 
 
 def test_a_resumed_run_no_longer_needs_the_weights_it_started_from(tmp_path: Path) -> None:

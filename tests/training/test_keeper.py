@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from soar.errors import UserError
+from soar.progress import Progress
+from soar.threat import Linf
+from soar.training import checkpoints
+from soar.training.distributed import World
+from soar.training.guards import Guards
+from soar.training.keeper import Keeper
+from soar.training.settings import GuardSettings
+from soar.training.standing import Standing
+from soar.training.updates import Updates
+from soar.training.validation import Scores
+from tests.training import small
+
+IDENTITY = {"seed": 0, "batch_size": 8}
+
+
+def keeper(run: Path, *, seed: int = 0, identity: dict[str, int] = IDENTITY, **changes: Any) -> Keeper:
+    objective = small.Plain(small.network(seed=seed), Linf("8/255"))
+    settings = small.settings(**changes)
+    updates = Updates(objective, settings, 6, device=torch.device("cpu"), world=World())
+    standing = Standing(Guards(GuardSettings()))
+    return Keeper(run, standing, updates, identity=identity, rule="the highest")
+
+
+def save(made: Keeper, *, must_succeed: bool = True) -> str:
+    """Save, and give what was said about it."""
+    said = io.StringIO()
+    with Progress(1, "training", "plain", stream=said) as bar:
+        made.save(World(), bar, must_succeed=must_succeed)
+    return said.getvalue()
+
+
+def saved(run: Path) -> list[str]:
+    return [path.name for path in checkpoints.available(run)]
+
+
+def test_what_was_saved_is_taken_up_again(tmp_path: Path) -> None:
+    first = keeper(tmp_path)
+    first.open(World(), resume=False)
+    first.standing.step = 9
+    first.standing.validated(Scores(9, 0.75, 0.5), "robust")
+    first.log({"loss": 0.25})
+    save(first)
+    first.log({"loss": 9.0})  # of a step that was made after the checkpoint
+    first.close()
+    second = keeper(tmp_path, seed=1)
+    second.open(World(), resume=True)
+    assert second.standing == first.standing
+    assert second.epoch == 1.5
+    for ours, theirs in zip(
+        first.updates.objective.parameters(), second.updates.objective.parameters(), strict=True
+    ):
+        assert torch.equal(ours, theirs)
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 1
+    second.close()
+
+
+def test_nothing_is_written_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = keeper(tmp_path)
+    made.open(World(), resume=False)
+    made.standing.step = 3
+    save(made)
+    monkeypatch.setattr(checkpoints, "save", lambda *_: pytest.fail("it is there already"))
+    save(made)
+    made.close()
+    assert saved(tmp_path) == ["step-00000003"]
+
+
+def test_a_checkpoint_is_due_at_its_steps_and_after_a_better_validation(tmp_path: Path) -> None:
+    made = keeper(tmp_path, save_steps=4)
+    due = []
+    for step in range(9):
+        made.standing.step = step
+        due.append(made.is_due())
+    assert due == [False, False, False, False, True, False, False, False, True]
+    made.standing.step = 5
+    made.standing.validated(Scores(5, 0.75, 0.5), "robust")
+    assert made.is_due()
+
+
+def test_a_checkpoint_is_overdue_after_its_minutes(tmp_path: Path) -> None:
+    assert not keeper(tmp_path, save_minutes=60.0).is_overdue()
+    assert keeper(tmp_path, save_minutes=1e-9).is_overdue()
+
+
+def test_a_best_that_could_not_be_written_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = keeper(tmp_path)
+    made.open(World(), resume=False)
+    made.standing.step = 6
+    made.standing.validated(Scores(6, 0.75, 0.5), "robust")
+
+    def full(*_: object) -> Path:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(checkpoints, "save", full)
+    assert "no space left; training goes on" in save(made, must_succeed=False)
+    assert made.standing.best is None, "a result would point to a folder that is not there"
+    with pytest.raises(UserError, match="earlier checkpoints are untouched"):
+        save(made)
+    made.close()
+
+
+def test_other_batches_are_refused_by_name(tmp_path: Path) -> None:
+    first = keeper(tmp_path)
+    first.open(World(), resume=False)
+    first.standing.step = 1
+    save(first)
+    first.close()
+    other = keeper(tmp_path, identity=IDENTITY | {"batch_size": 16})
+    with pytest.raises(UserError, match="the run has batch_size 8, got 16; a resumed run must keep it"):
+        other.open(World(), resume=True)
+    other.close()
