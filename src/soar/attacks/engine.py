@@ -14,34 +14,16 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from soar.attacks.attack import Answer, Attack, Examples, Spends, State, join, select, size
+from soar.attacks.attack import Attack, Examples, Spends, State, join, select, size
 from soar.attacks.forecast import Forecast
 from soar.attacks.oracle import as_input, ask, check_images, is_fooled, predict
 from soar.attacks.queue import Job, Queue, columns
+from soar.attacks.record import Outcomes, Record
 from soar.errors import UserError
 from soar.model_state import placement, probing
 from soar.threat import Threat
 
 S = TypeVar("S", bound=State)
-
-
-@dataclass(frozen=True)
-class Outcomes:
-    """What an attack did to each example, in the order the examples were given."""
-
-    correct: Tensor
-    """whether the clean image is classified right"""
-    robust: Tensor
-    """whether it is classified right and no point was found that fools the model"""
-    adversarial: Tensor
-    """the point that fools the model; where there is none, the point of highest loss that was seen"""
-    forward: Tensor
-    """predictions asked for"""
-    backward: Tensor
-    """gradients asked for"""
-    said: Tensor
-    """the class said at the point that fools the model; the label where there is none; what is said about the
-    clean image where that is wrong already"""
 
 
 @dataclass(frozen=True)
@@ -130,9 +112,9 @@ class _Session(Generic[S]):
         check_images(images, labels)
         count = len(labels)
         self.told_by_first_query = clean_logits is None and goal is None and self.attack.starts_at_image
-        logits, passes = clean_logits, torch.zeros(count, dtype=torch.int64, device=self.device)
+        logits, asked = clean_logits, 0
         if logits is None and not self.told_by_first_query:
-            logits, passes = predict(self.model, images, self.batch_size), passes + 1
+            logits, asked = predict(self.model, images, self.batch_size), 1
         labels = labels.to(self.device)
         self.all = Examples(
             x=as_input(images, self.device, self.dtype),
@@ -144,20 +126,8 @@ class _Session(Generic[S]):
             logits=None if logits is None else logits.to(self.device),
             seed=seed,
         )
-        said = labels.clone()
-        if logits is not None and count:
-            said = logits.to(self.device).argmax(dim=1)
-        correct = said == labels
-        self.outcomes = Outcomes(
-            correct=correct,
-            robust=correct.clone(),
-            adversarial=self.all.x.clone(),
-            forward=passes,
-            backward=torch.zeros_like(passes),
-            said=said,
-        )
-        self.highest_loss = torch.full((count,), -torch.inf, device=self.device, dtype=self.dtype)
-        self.winner: dict[int, int] = {}
+        self.record = Record(self.all, asked)
+        self.outcomes = self.record.outcomes
 
     def attack_all(self, progress: Listener | None) -> None:
         """Keep the batch full until every example is settled.
@@ -212,9 +182,7 @@ class _Session(Generic[S]):
         examples = replace(select(self.all, rows), entry=entries)
         started = self.attack.start(examples, self.threat)
         if isinstance(self.attack, Spends):
-            forward, backward = self.attack.spent(started)
-            self.outcomes.forward.index_add_(0, rows, forward)
-            self.outcomes.backward.index_add_(0, rows, backward)
+            self.record.spend(rows, *self.attack.spent(started))
         return _merge(state, started)
 
     def _evaluate(self, batch: S) -> tuple[S | None, list[int]]:
@@ -223,14 +191,16 @@ class _Session(Generic[S]):
         points, answer = ask(self.model, self.attack, batch, self.threat, gradient=gradient)
         rows = batch.examples.row
         once = torch.ones_like(rows)
-        self.outcomes.forward.index_add_(0, rows, once)
-        if gradient:
-            self.outcomes.backward.index_add_(0, rows, once)
+        self.record.spend(rows, once, once * gradient)
         self.forecast.asked(len(rows))
         fooled = is_fooled(batch.examples, points, answer.logits, self.threat)
         if self.told_by_first_query:
             self.outcomes.correct[rows[(self.outcomes.forward[rows] == 1) & fooled]] = False
-        self._record(batch.examples, points, answer, fooled)
+        loss = answer.loss
+        if not self.attack.stays_inside:
+            # A minimum-norm attack looks outside of the ball; what it sees there is nobody's result.
+            loss = loss.where(self.threat.contains(points, batch.examples.x), -torch.inf)
+        self.record.keep(batch.examples, points, answer.logits, loss, fooled)
         batch = self.attack.update(batch, answer, self.threat)
         leaving = fooled | self.attack.exhausted(batch)
         if not bool(leaving.any()):
@@ -245,32 +215,6 @@ class _Session(Generic[S]):
             if not self.queue.is_cancelled(job) and self.queue.finish(job, fooled=was_fooled):
                 settled.append(row)
         return (None if bool(leaving.all()) else select(batch, ~leaving)), settled
-
-    def _record(self, examples: Examples, points: Tensor, answer: Answer, fooled: Tensor) -> None:
-        """Keep the point of the lowest entry that succeeds, and until then the one of highest loss."""
-        rows, found, loss = examples.row, self.outcomes, answer.loss
-        if not self.attack.stays_inside:
-            # A minimum-norm attack looks outside of the ball; what it sees there is nobody's result.
-            loss = loss.where(self.threat.contains(points, examples.x), -torch.inf)
-        before = self.highest_loss[rows]
-        self.highest_loss.scatter_reduce_(0, rows, loss, "amax")
-        # Several entries of one example may be in the batch: the highest of them counts.
-        is_higher = (loss == self.highest_loss[rows]) & (loss > before) & found.robust[rows] & ~fooled
-        if bool(is_higher.any()):
-            found.adversarial[rows[is_higher]] = points[is_higher]
-        if not bool(fooled.any()):
-            return
-        found.robust[rows[fooled]] = False
-        positions = fooled.nonzero()[:, 0].tolist()
-        best: dict[int, int] = {}
-        for position, row, entry in zip(
-            positions, rows[fooled].tolist(), examples.entry[fooled].tolist(), strict=True
-        ):
-            if entry < self.winner.get(row, entry + 1):
-                self.winner[row] = entry
-                best[row] = position
-        won, places = list(best), list(best.values())
-        found.adversarial[won], found.said[won] = points[places], answer.logits[places].argmax(dim=1)
 
     def _drop_cancelled(self, state: S | None) -> S | None:
         """Let go of entries whose example has been fooled by an earlier one."""
