@@ -89,7 +89,6 @@ def test_an_earlier_result_is_not_overwritten(tmp_path: Path, capsys: pytest.Cap
         (["--objectives", "soar product"], "--objectives: got 'product', expected NAME=VALUE"),
         (["--model", "cnn6", "--objectives", "saor"], "did you mean 'soar'"),
         (["--model", "resnet100"], "did you mean 'resnet10'"),
-        (["--output", "/nowhere/step.json"], "--output: there is no folder /nowhere"),
     ],
 )
 def test_mistakes_are_told(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,7 +34,7 @@ def test_help_of_train_lists_the_fields_with_their_meaning(capsys: pytest.Captur
         (["train"], "which recipe? Say soar train RECIPE"),
         (
             ["train", "demo-robst"],
-            "unknown recipe 'demo-robst' (soar train RECIPE); did you mean 'demo-robust'?",
+            "unknown recipe 'demo-robst' (see `soar list recipes`); did you mean 'demo-robust'?",
         ),
         (["train", "demo-robust", "--epoch", "3"], "did you mean '--epochs'?"),
         (["train", "demo-robust", "--epochs", "0"], "training.epochs: got 0, expected `int` >= 1"),

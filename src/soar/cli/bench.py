@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from soar.errors import UserError
+from soar.folders import ready_folder
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -83,10 +84,10 @@ def _check(arguments: argparse.Namespace) -> None:
         if getattr(arguments, flag) is not None and arguments.model is None:
             raise UserError(f"--{flag.replace('_', '-')}: goes with --model, which was not given")
     output: Path | None = arguments.output
-    if output is not None and output.exists():
-        raise UserError(f"--output: {output} exists already; choose another name")
-    if output is not None and not output.parent.is_dir():
-        raise UserError(f"--output: there is no folder {output.parent}")
+    if output is not None:
+        if output.exists():
+            raise UserError(f"--output: {output} exists already; choose another name")
+        ready_folder(output.parent, "--output")
 
 
 def _objectives(arguments: argparse.Namespace) -> list[str]:

@@ -47,9 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     device = set_up_machine(arguments)
     given = subject(arguments)
-    output = result_path(arguments, given.folder, "diagnosis")
     split = given.split(arguments.split, EXAMPLES if arguments.examples is None else arguments.examples)
     sources = _sources(arguments, given.data)
+    output = result_path(arguments, given.folder, "diagnosis")
     journal = output.with_suffix(".partial.jsonl")
     with joined(device) as world:
         place = world.device(device)

@@ -44,8 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     device = set_up_machine(arguments)
     attacks = resolve(arguments.attacks)
     given = subject(arguments)
-    output = result_path(arguments, given.folder, "assessment")
     split = given.split(arguments.split, arguments.examples)
+    output = result_path(arguments, given.folder, "assessment")
     journal = output.with_suffix(".partial.jsonl")
     with joined(device) as world:
         try:

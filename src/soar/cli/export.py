@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.errors import UserError
+from soar.folders import ready_folder
 
 if TYPE_CHECKING:
     from torch import nn
@@ -56,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         "torch-export": export.to_torch_export,
     }[arguments.format]
     model, data = _subject(arguments)
+    ready_folder(arguments.output.parent, "--output")
     print(f"saved {to(model, arguments.output, data.test.images[:EXAMPLES])}")
     return 0
 
@@ -68,7 +70,9 @@ def _folder(arguments: argparse.Namespace) -> Path:
         raise UserError(
             "--format folder: got --model, expected a run; a folder holds models of `soar list models`"
         )
-    return save_folder(runs.find(_run_folder(arguments)), arguments.output, root=arguments.root)
+    run = runs.find(_run_folder(arguments))
+    ready_folder(arguments.output.parent, "--output")
+    return save_folder(run, arguments.output, root=arguments.root)
 
 
 def _subject(arguments: argparse.Namespace) -> tuple[nn.Module, Dataset]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from soar.cli.common import add_machine_flags, mode, set_up_machine
 from soar.errors import UserError
+from soar.folders import ready_folder
 
 DESCRIPTION = "Write a page about one or several runs: accuracies, verdict, curves, gallery, loss surfaces."
 EXAMPLES = 200
@@ -49,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"{min(twice)} is given twice, expected different runs")
     output = arguments.output or (opened[0].path if len(opened) == 1 else Path()) / "report.html"
     write.check(output)
+    ready_folder(output.parent, "--output")
     device = set_up_machine(arguments)
     try:
         contents = [

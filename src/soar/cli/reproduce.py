@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from soar.cli.common import mode
 from soar.cli.executing import add_executor_flags, check_seeds, make_executor, tell_failures
 from soar.errors import UserError
+from soar.folders import ready_folder
 
 if TYPE_CHECKING:
     from soar.reproduce.table_result import TableResult
@@ -83,6 +84,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plan:
         return 0
     folder = arguments.output or arguments.cache / "tables"
+    if work.plan.todo:
+        ready_folder(arguments.cache, "--cache")
+        ready_folder(folder, "--output")
     try:
         with Watch(work.plan, room, mode(arguments)) as watch:
             went_well = work.run(executor, watch)

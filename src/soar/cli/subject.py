@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.errors import UserError
+from soar.folders import ready_folder
 
 if TYPE_CHECKING:
     from torch import nn
@@ -83,7 +84,7 @@ def result_path(arguments: argparse.Namespace, folder: Path, name: str) -> Path:
         return free_path(name, folder, suffix=".json")
     if wanted.exists():
         raise UserError(f"--output: {wanted} exists already; choose another name")
-    return wanted
+    return ready_folder(wanted.parent, "--output") / wanted.name
 
 
 def _from_run(arguments: argparse.Namespace) -> Subject:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from soar.cli.common import mode
 from soar.cli.executing import add_executor_flags, check_seeds, make_executor, tell_failures
 from soar.errors import UserError
+from soar.folders import ready_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,15 +68,19 @@ def run(arguments: argparse.Namespace) -> int:
         show.plan(Console(width=console.width), planned, room=room, begun=begun, whole=arguments.plan)
     if arguments.plan:
         return 0
+    keys = hashlib.sha256("".join(job.key for job in jobs).encode()).hexdigest()[:8]
+    default = arguments.cache / "sweeps" / f"{Path(arguments.recipe).stem}-{keys}"
+    folder = arguments.output or default
+    if planned.todo:
+        ready_folder(arguments.cache, "--cache")
+        ready_folder(folder, "--output")
     try:
         with Watch(planned, room, mode(arguments)) as watch:
             endings = executor.run(planned.todo, watch) if planned.todo else {}
     except KeyboardInterrupt:
         raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
     found = sweep.points(trials, cache, endings)
-    keys = hashlib.sha256("".join(job.key for job in jobs).encode()).hexdigest()[:8]
-    default = arguments.cache / "sweeps" / f"{Path(arguments.recipe).stem}-{keys}"
-    _tell(console, asked, found, arguments.output or default)
+    _tell(console, asked, found, folder)
     tell_failures(planned, endings)
     return 1 if any(ending.status != "done" for ending in endings.values()) else 0
 

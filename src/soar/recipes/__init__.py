@@ -49,4 +49,4 @@ def path_of(name: str | Path) -> Path:
         return Path(text)
     if text in names():
         return FOLDER / f"{text}.toml"
-    raise unknown("recipe", text, [*names(), "FILE.toml"], "soar train RECIPE")
+    raise unknown("recipe", text, [*names(), "FILE.toml"], "see `soar list recipes`")

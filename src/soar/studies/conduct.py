@@ -17,6 +17,7 @@ from soar.data import Dataset, Split
 from soar.environment import environment
 from soar.errors import UserError
 from soar.evaluation import Assessment, evaluate
+from soar.folders import ready_folder
 from soar.progress import Mode
 from soar.recipes import Recipe
 from soar.runs import Run
@@ -60,11 +61,12 @@ def conduct(name: str, study: Study, conditions: Conditions, *, only: Sequence[s
         only: arms to run now; the others show what was found earlier
 
     Raises:
-        UserError: if a recipe makes no sense, before anything is trained
+        UserError: if a recipe makes no sense or the folder takes no files, before anything is trained
         KeyboardInterrupt: when a signal asked to stop; the same call goes on from there
     """
     for arm in study.arms:
         _check_unchanged(study.recipe_of(arm, conditions.folder, conditions.flags), arm, conditions)
+    ready_folder(conditions.folder, "--output")
     rows = []
     for number, arm in enumerate(study.arms, 1):
         if only and arm.name not in only and not (_place(arm, conditions) / OUTCOME).exists():
