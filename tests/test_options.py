@@ -89,3 +89,10 @@ class Outer:
 def test_nested_mistakes_are_named_by_their_path(table: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         convert(table, Outer, "")
+
+
+def test_a_file_without_flags_is_named_and_no_flag_is() -> None:
+    with pytest.raises(UserError, match=r"^mine\.toml: inner\.share is missing$"):
+        convert({"inner": {}}, Outer, "", file="mine.toml")
+    with pytest.raises(UserError, match=r"^mine\.toml: inner\.share: got 2, expected `float` <= 1\.0$"):
+        convert({"inner": {"share": 2}}, Outer, "", file="mine.toml")

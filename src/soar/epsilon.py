@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from soar.errors import UserError
+from soar.errors import UserError, flag_of
 
 Ratio = str | float | Fraction
 
@@ -34,10 +34,10 @@ def parse(size: Ratio, field: str = "eps") -> Fraction:
         ratio = size if isinstance(size, Fraction) else Fraction(str(size).replace(" ", ""))
     except (ValueError, ZeroDivisionError):
         raise UserError(
-            f"{field}: got {size!r}, expected a positive number such as 8/255 or 0.1 (flag --{field})"
+            f"{field}: got {size!r}, expected a positive number such as 8/255 or 0.1{flag_of(field)}"
         ) from None
     if ratio <= 0:
-        raise UserError(f"{field}: got {size}, expected a number above 0 (flag --{field})")
+        raise UserError(f"{field}: got {size}, expected a number above 0{flag_of(field)}")
     return ratio
 
 

@@ -15,6 +15,20 @@ class UserError(ValueError):
     """
 
 
+def flag_of(field: str) -> str:
+    """Name the flag of the command line that sets a field, for the end of a message.
+
+    Args:
+        field: such as "training.lr"; attacks and eps have flags that are called otherwise
+
+    >>> flag_of("training.lr"), flag_of("attack.steps"), flag_of("threat.eps")
+    (' (flag --training.lr)', ' (flag --attacks)', ' (flag --eps)')
+    """
+    if field.startswith("attack."):
+        return " (flag --attacks)"
+    return " (flag --eps)" if field == "threat.eps" else f" (flag --{field})"
+
+
 def unknown(kind: str, got: str, allowed: Iterable[str], where: str) -> UserError:
     """Say that a name does not exist, and which existing one was probably meant.
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import msgspec
 
-from soar.errors import UserError, unknown
+from soar.errors import UserError, flag_of, unknown
 
 Wanted = TypeVar("Wanted")
 
@@ -47,13 +47,14 @@ def bind(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> 
     return {name: convert(value, _decodable(hints[name]), f"{where}.{name}") for name, value in given.items()}
 
 
-def convert(value: Any, wanted: type[Wanted], where: str) -> Wanted:
+def convert(value: Any, wanted: type[Wanted], where: str, *, file: str = "") -> Wanted:
     """Convert a value or a table of values to a type; text is read as the type it should be.
 
     Args:
         value: what was given
         wanted: the type, possibly a dataclass with constraints
         where: the field the value came from; empty for a whole recipe
+        file: the file it came from, if there are no flags for its fields
 
     Raises:
         UserError: what was got, what is allowed, which field or flag sets it
@@ -67,10 +68,10 @@ def convert(value: Any, wanted: type[Wanted], where: str) -> Wanted:
     try:
         return msgspec.convert(value, wanted, strict=False)
     except msgspec.ValidationError as error:
-        raise _explain(error, value, wanted, where) from None
+        raise _explain(error, value, wanted, where, file) from None
 
 
-def _explain(error: msgspec.ValidationError, value: Any, wanted: Any, where: str) -> UserError:
+def _explain(error: msgspec.ValidationError, value: Any, wanted: Any, where: str, file: str) -> UserError:
     """Translate "Expected `int`, got `str` - at `$.epochs`" into the field, its value and its flag."""
     text, _, path = str(error).partition(" - at `$")
     got, kind = value, wanted
@@ -84,11 +85,12 @@ def _explain(error: msgspec.ValidationError, value: Any, wanted: Any, where: str
     missing = re.search(r"missing required field `(.+?)`", text)
     if missing:
         field = f"{field}.{missing.group(1)}".lstrip(".")
-        return UserError(f"{field} is missing (flag --{field})")
+        return UserError(f"{file}: {field} is missing" if file else f"{field} is missing{flag_of(field)}")
     allowed = text.removeprefix("Expected ").split(", got")[0]
     if get_origin(kind) is Literal:
         allowed = "one of " + ", ".join(str(choice) for choice in get_args(kind))
-    return UserError(f"{field}: got {got!r}, expected {allowed} (flag --{field})")
+    problem = f"{field}: got {got!r}, expected {allowed}"
+    return UserError(f"{file}: {problem}" if file else problem + flag_of(field))
 
 
 def _field_type(kind: Any, key: str) -> Any:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from soar import epsilon, randomness
-from soar.errors import UserError, unknown
+from soar.errors import UserError, flag_of, unknown
 from soar.shapes import per_example
 
 # The projection onto ball and box together solves for one number by rounds that only ever grow a set of
@@ -123,7 +123,7 @@ class Linf(Threat):
         if self.eps > 1:
             raise UserError(
                 f"threat.eps: got {eps} for linf, expected at most 1, because pixels are in [0, 1];"
-                f" 8 of 255 grey levels are written 8/255 (flag --threat.eps)"
+                f" 8 of 255 grey levels are written 8/255{flag_of('threat.eps')}"
             )
 
     def norm(self, delta: Tensor) -> Tensor:

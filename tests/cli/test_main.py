@@ -51,6 +51,11 @@ def test_help_of_train_lists_the_fields_with_their_meaning(capsys: pytest.Captur
         (["train", "demo-robust", "--training.precision", "float16"], "expected one of float32, bfloat16"),
         (["train", "demo-robust", "--start_from", "nowhere"], "which holds no usable weights"),
         (["evaluate", "nowhere", "--attacks", "pgd:steps=0"], "attack.steps: got 0, expected at least 1"),
+        (["evaluate", "x", "--attacks", "pgd:steps=x"], "got 'x', expected `int` (flag --attacks)"),
+        (
+            ["evaluate", "--model", "torch.nn:Flatten", "--data", "fashion-mnist-sample", "--eps", "0"],
+            "threat.eps: got 0, expected a number above 0 (flag --eps)",
+        ),
         (["evaluate"], "which model? Give a run folder"),
         (["evaluate", "nowhere"], "nowhere: not a run folder"),
         (["evaluate", "x", "--atacks", "quick"], "did you mean '--attacks'?"),

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from soar.attacks import FGSM, PGD, run
+from soar.attacks import FGSM, PGD, predict, run
 from soar.attacks.suites import resolve
 from soar.data import Split
 from soar.errors import UserError
-from soar.evaluation import Assessment, evaluate
+from soar.evaluation import Assessment, diagnose, evaluate
 from soar.evaluation.averaged import Averaged
 from soar.evaluation.diagnosis import Diagnosis
 from soar.evaluation.journal import Journal, fingerprint
@@ -157,6 +157,17 @@ def test_data_that_cannot_be_evaluated_is_refused() -> None:
         evaluate(model, (x, labels.index_fill(0, torch.tensor([3]), 5)), Linf(0.1))
     with pytest.raises(UserError, match=r"images: got pixels from .* to 1\.\d+, expected \[0, 1\]"):
         evaluate(model, (2 * x, labels), Linf(0.1))
+
+
+def test_a_batch_of_none_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    model, x, labels = problem()
+    text = r"batch_size: got 0, expected at least 1 \(flag --batch-size\)"
+    for look in (evaluate, diagnose):
+        with pytest.raises(UserError, match=text):
+            look(model, (x, labels), Linf(0.1), batch_size=0, journal=tmp_path / "journal.jsonl")
+    with pytest.raises(UserError, match=text):
+        predict(model, x, 0)
+    assert list(tmp_path.iterdir()) == []
 
 
 class Spoilt(nn.Module):

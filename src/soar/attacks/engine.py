@@ -16,10 +16,9 @@ from torch import Tensor, nn
 
 from soar.attacks.attack import Attack, Examples, Spends, State, join, select, size
 from soar.attacks.forecast import Forecast
-from soar.attacks.oracle import as_input, ask, check_images, is_fooled, predict
+from soar.attacks.oracle import as_input, ask, check_batch_size, check_images, is_fooled, predict
 from soar.attacks.queue import Job, Queue, columns
 from soar.attacks.record import Outcomes, Record
-from soar.errors import UserError
 from soar.model_state import placement, probing
 from soar.threat import Threat
 
@@ -78,8 +77,7 @@ def run(
     Raises:
         UserError: if images, labels and indices do not fit together or images are out of range
     """
-    if batch_size < 1:
-        raise UserError(f"batch_size: got {batch_size}, expected at least 1 (flag --batch-size)")
+    check_batch_size(batch_size)
     with probing(model):
         session = _Session(model, attack, threat, batch_size)
         session.load(images, labels, index=index, goal=goal, seed=seed, clean_logits=clean_logits)

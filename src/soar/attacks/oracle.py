@@ -17,6 +17,7 @@ S = TypeVar("S", bound=State)
 
 def predict(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
     """Give the logits of images, batch by batch, without gradients and with the model as it stands."""
+    check_batch_size(batch_size)
     device, dtype = placement(model)
     with torch.no_grad():
         parts = [model(as_input(part, device, dtype)) for part in images.split(batch_size)]
@@ -24,6 +25,16 @@ def predict(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
         if not isinstance(part, Tensor):
             raise UserError(f"model: got a {type(part).__name__} as output, expected a tensor of logits")
     return torch.cat(parts) if parts else torch.empty(0, 1, device=device, dtype=dtype)
+
+
+def check_batch_size(batch_size: int) -> None:
+    """Refuse a batch that no example fits into.
+
+    Raises:
+        UserError: if it is below 1
+    """
+    if batch_size < 1:
+        raise UserError(f"batch_size: got {batch_size}, expected at least 1 (flag --batch-size)")
 
 
 def as_input(images: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from torch import nn
 
+from soar.attacks.oracle import check_batch_size
 from soar.environment import environment
 from soar.errors import UserError
 from soar.evaluation.diagnosis import Diagnosis, Evidence
@@ -77,6 +78,7 @@ def diagnose(
     >>> diagnose(nn.Flatten(), (x, y), Linf("0.1")).verdict
     'sound'
     """
+    check_batch_size(batch_size)
     probe = Probe(
         model=model,
         data=data,

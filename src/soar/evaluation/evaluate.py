@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from soar.attacks.oracle import check_images
+from soar.attacks.oracle import check_batch_size, check_images
 from soar.attacks.suites import Wanted, resolve
 from soar.data import Split
 from soar.environment import environment
@@ -77,6 +77,7 @@ def evaluate(
     (1.0, 0.5, 0.5)
     """
     require_threat(threat)
+    check_batch_size(batch_size)
     chosen = resolve(attacks)
     images, labels, index = parts(data)
     _check(images, labels, class_names)

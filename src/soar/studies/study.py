@@ -112,7 +112,7 @@ def from_table(table: dict[str, Any], origin: str) -> Study:
         for key in part:
             if key not in known:
                 raise unknown("field", key, known, origin)
-    study = convert(table, Study, origin)
+    study = convert(table, Study, "", file=origin)
     if not study.arms:
         raise UserError(f"{origin}: got no arms, expected at least one (field arms)")
     before: list[str] = []
