@@ -15,6 +15,15 @@ class UserError(ValueError):
     """
 
 
+def first_line(error: Exception) -> str:
+    """Give the kind of any exception and the first line of what it says.
+
+    >>> first_line(KeyError("width"))
+    "KeyError: 'width'"
+    """
+    return f"{type(error).__name__}: {error}".split("\n")[0]
+
+
 def flag_of(field: str) -> str:
     """Name the flag of the command line that sets a field, for the end of a message.
 

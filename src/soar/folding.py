@@ -19,6 +19,8 @@ from torch import Tensor, fx, nn
 from torch.nn.utils import parametrize
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
+from soar.errors import first_line
+
 # Exactly these types: a subclass may do something else with its numbers.
 _LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -114,7 +116,7 @@ def _frozen_copy(model: nn.Module) -> nn.Module:
     try:
         return copy.deepcopy(model).eval().requires_grad_(False)
     except Exception as error:  # anyone's module may fail in any way, here and below
-        raise _UnsafeError(f"it cannot be copied ({_first_line(error)})") from error
+        raise _UnsafeError(f"it cannot be copied ({first_line(error)})") from error
 
 
 class _Tracer(fx.Tracer):
@@ -132,7 +134,7 @@ def _pairs(model: nn.Module) -> list[tuple[str, str]]:
         defaults = {one.name: one.default for one in arguments[1:] if one.default is not one.empty}
         graph = _Tracer().trace(model, defaults)
     except Exception as error:
-        raise _UnsafeError(f"it cannot be traced ({_first_line(error)})") from error
+        raise _UnsafeError(f"it cannot be traced ({first_line(error)})") from error
     modules = dict(model.named_modules())
     calls = Counter(str(node.target) for node in graph.nodes if node.op == "call_module")
     read = {str(node.target).rpartition(".")[0] for node in graph.nodes if node.op == "get_attr"}
@@ -173,7 +175,7 @@ def _merge(model: nn.Module, first: str, second: str) -> None:
     try:
         fused = fuse(layer, norm)
     except Exception as error:
-        raise _UnsafeError(f"{second} does not fit {first} ({_first_line(error)})") from error
+        raise _UnsafeError(f"{second} does not fit {first} ({first_line(error)})") from error
     swaps = {layer: fused, norm: nn.Identity().eval()}
     # One module may be known by several names.
     for name, module in list(model.named_modules(remove_duplicate=False)):
@@ -186,7 +188,7 @@ def _ask(model: nn.Module, sample: Tensor) -> Tensor:
     try:
         logits = model(sample)
     except Exception as error:
-        raise _UnsafeError(f"it fails on the sample ({_first_line(error)})") from error
+        raise _UnsafeError(f"it fails on the sample ({first_line(error)})") from error
     if not isinstance(logits, Tensor) or not logits.numel():
         raise _UnsafeError("it gives no tensor of logits for the sample")
     return logits
@@ -204,7 +206,3 @@ def _require_same(logits: Tensor, others: Tensor, what: str) -> None:
 def _generator_state(device: torch.device) -> Tensor:
     host = torch.get_rng_state()
     return torch.cat([host, torch.cuda.get_rng_state(device)]) if device.type == "cuda" else host
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".split("\n")[0]

@@ -40,6 +40,27 @@ def probing(model: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(flag)
 
 
+@contextmanager
+def untouched(model: nn.Module) -> Iterator[None]:
+    """Probe a model without gradients, and without a trace on its buffers or on the global generator."""
+    device, _ = placement(model)
+    devices = [device] if device.type == "cuda" else []
+    with probing(model), torch.no_grad(), torch.random.fork_rng(devices=devices):
+        # A batch norm that does not follow eval mode changes its statistics.
+        kept = [
+            (module, name, buffer, buffer.clone())
+            for module in model.modules()
+            for name, buffer in module.named_buffers(recurse=False)
+        ]
+        # A caller who put the generator back would otherwise get the same random numbers again.
+        torch.rand(1, device=device)
+        try:
+            yield
+        finally:
+            for module, name, buffer, numbers in kept:
+                setattr(module, name, buffer.copy_(numbers))
+
+
 def placement(model: nn.Module) -> tuple[torch.device, torch.dtype]:
     """Tell where a model lives and in which precision; a model without parameters is on the CPU.
 

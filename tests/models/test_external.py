@@ -45,6 +45,27 @@ def test_what_is_no_model_is_refused(spec: str, message: str) -> None:
         build_external(spec)
 
 
+@pytest.mark.parametrize(
+    "code, message",
+    [
+        ("def build(:", "cannot import my_broken_net (invalid syntax (my_broken_net.py, line 1))"),
+        ("import nowhere", "cannot import my_broken_net (No module named 'nowhere')"),
+        ("x = 1\ny = {}[x]", "cannot import my_broken_net (KeyError: 1; my_broken_net.py, line 2)"),
+        ("def build():\n    {}['x']", "my_broken_net:build fails (KeyError: 'x'; my_broken_net.py, line 2)"),
+    ],
+)
+def test_a_mistake_in_the_users_own_file_is_told_with_its_place(
+    code: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_broken_net.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "my_broken_net", raising=False)
+    with pytest.raises(UserError) as told:
+        build_external("my_broken_net:build")
+    assert str(told.value) == f"model: {message}"
+
+
 @pytest.mark.parametrize("form", ["safetensors", "plain", "nested", "parallel", "compiled"])
 def test_weights_are_read_from_all_common_forms(tmp_path: Path, form: str) -> None:
     source, target = nn.Linear(3, 2), nn.Linear(3, 2)
@@ -71,7 +92,7 @@ class Evil:
 def test_files_that_would_run_code_or_do_not_fit_are_refused(tmp_path: Path) -> None:
     model = nn.Linear(3, 2)
     (tmp_path / "evil.pt").write_bytes(pickle.dumps(Evil()))
-    with pytest.raises(UserError, match=r"evil\.pt cannot be loaded as tensors only"):
+    with pytest.raises(UserError, match=r"evil\.pt is damaged or holds more than tensors"):
         load_external_weights(model, tmp_path / "evil.pt")
     torch.save(nn.Linear(4, 2).state_dict(), tmp_path / "other.pt")
     with pytest.raises(UserError, match=r"tensor 'weight' has shape \(2, 4\), the model needs \(2, 3\)"):

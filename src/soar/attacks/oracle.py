@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from soar.attacks.attack import Answer, Attack, Examples, State
-from soar.errors import UserError
+from soar.errors import UserError, first_line
 from soar.model_state import placement
 from soar.threat import Threat
 
@@ -16,15 +16,67 @@ S = TypeVar("S", bound=State)
 
 
 def predict(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
-    """Give the logits of images, batch by batch, without gradients and with the model as it stands."""
+    """Give the logits of images, batch by batch, without gradients and with the model as it stands.
+
+    Raises:
+        UserError: if the model fails on the images, or gives something that is not a batch of logits
+    """
     check_batch_size(batch_size)
     device, dtype = placement(model)
     with torch.no_grad():
-        parts = [model(as_input(part, device, dtype)) for part in images.split(batch_size)]
-    for part in parts[:1]:
-        if not isinstance(part, Tensor):
-            raise UserError(f"model: got a {type(part).__name__} as output, expected a tensor of logits")
+        parts = [_answer(model, as_input(part, device, dtype)) for part in images.split(batch_size)]
     return torch.cat(parts) if parts else torch.empty(0, 1, device=device, dtype=dtype)
+
+
+def _answer(model: nn.Module, x: Tensor) -> Tensor:
+    try:
+        logits = model(x)
+    except Exception as error:  # anyone's module may fail in any way
+        shape = " x ".join(map(str, x.shape[1:]))
+        raise UserError(
+            f"model: fails on {len(x)} images of shape {shape} ({first_line(error)});"
+            " expected one that takes them"
+        ) from error
+    if not isinstance(logits, Tensor):
+        raise UserError(f"model: got a {type(logits).__name__} as output, expected a tensor of logits")
+    if not logits.dim():
+        raise UserError("model: got a single number as output, expected logits of shape (examples, classes)")
+    return logits
+
+
+def checked_logits(logits: object, count: int) -> Tensor:
+    """Give a model's output back if it is one row of finite logits for each image.
+
+    Args:
+        logits: whatever the model gave
+        count: how many images it was shown
+
+    Raises:
+        UserError: if it is anything else
+    """
+    if not isinstance(logits, Tensor):
+        raise UserError(
+            f"model: got a {type(logits).__name__} as output, expected a tensor of logits (examples, classes)"
+        )
+    shape = tuple(logits.shape)
+    if logits.dim() != 2:
+        raise UserError(f"model: got outputs of shape {shape}, expected logits of shape (examples, classes)")
+    if len(logits) != count:
+        raise UserError(f"model: got {len(logits)} rows of logits for {count} images, expected one for each")
+    if shape[1] < 2:
+        raise UserError(
+            f"model: got logits of {shape[1]} class, expected at least 2;"
+            " for a single score z of two classes return (0, z)"
+        )
+    if not logits.is_floating_point():
+        raise UserError(f"model: got outputs of type {logits.dtype}, expected floating-point logits")
+    broken = ~logits.isfinite().all(dim=1)
+    if bool(broken.any()):
+        raise UserError(
+            f"model: got logits that are NaN or infinite for {int(broken.sum())} of {count} images, first for"
+            f" image {int(broken.nonzero()[0])}; expected finite numbers"
+        )
+    return logits.detach()
 
 
 def check_batch_size(batch_size: int) -> None:

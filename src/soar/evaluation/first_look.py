@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from soar.attacks import predict
 from soar.attacks.oracle import as_input
+from soar.errors import first_line
 from soar.evaluation.assessment import Assessment, AttackResult
 from soar.evaluation.diagnosis import Diagnosis, Evidence
 from soar.evaluation.evidence import black_box, consistency, gradients, losses
 from soar.evaluation.evidence.judgement import counted, not_made, percent, share_of
 from soar.evaluation.evidence.slopes import gradient_numbers
-from soar.evaluation.inspection import untouched
-from soar.model_state import placement
+from soar.model_state import placement, untouched
 
 # Shares of this many examples are known to within nine points, and their slopes cost less than PGD-3.
 MOST_EXAMPLES = 128
@@ -101,7 +101,7 @@ def _slopes(
             batch_size=batch_size,
         )
     except Exception as error:  # whatever a model raises that was evaluated without gradients
-        reason = f"{type(error).__name__}: {error}".split("\n")[0]
+        reason = first_line(error)
         return not_made(gradients.CHECK, gradients.TITLE, gradients.RULE, reason)
     return gradients.judge(numbers)
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor, nn
 
-from soar.attacks.oracle import as_input
-from soar.errors import UserError
-from soar.model_state import placement, probing
+from soar.attacks.oracle import as_input, checked_logits
+from soar.errors import UserError, first_line
+from soar.model_state import placement, untouched
 
 # What each warning is known by, also in a stored assessment.
 RANDOM = "the model is randomised"
@@ -59,7 +56,7 @@ def inspect(
     """
     if not len(images):
         return ()
-    answers = _checked(logits, len(images))
+    answers = checked_logits(logits, len(images))
     _check_labels(labels, answers.shape[1])
     batch = as_input(images[:batch_size], *placement(model))
     with untouched(model):
@@ -70,33 +67,6 @@ def inspect(
     return tuple(warning for warning in found if warning is not None)
 
 
-def _checked(logits: object, count: int) -> Tensor:
-    """Give the logits back if they are logits."""
-    if not isinstance(logits, Tensor):
-        raise UserError(
-            f"model: got a {type(logits).__name__} as output, expected a tensor of logits (examples, classes)"
-        )
-    shape = tuple(logits.shape)
-    if logits.dim() != 2:
-        raise UserError(f"model: got outputs of shape {shape}, expected logits of shape (examples, classes)")
-    if len(logits) != count:
-        raise UserError(f"model: got {len(logits)} rows of logits for {count} images, expected one for each")
-    if shape[1] < 2:
-        raise UserError(
-            f"model: got logits of {shape[1]} class, expected at least 2;"
-            " for a single score z of two classes return (0, z)"
-        )
-    if not logits.is_floating_point():
-        raise UserError(f"model: got outputs of type {logits.dtype}, expected floating-point logits")
-    broken = ~logits.isfinite().all(dim=1)
-    if bool(broken.any()):
-        raise UserError(
-            f"model: got logits that are NaN or infinite for {int(broken.sum())} of {count} images, first for"
-            f" image {int(broken.nonzero()[0])}; expected finite numbers"
-        )
-    return logits.detach()
-
-
 def _check_labels(labels: Tensor, classes: int) -> None:
     wrong = (labels < 0) | (labels >= classes)
     if bool(wrong.any()):
@@ -105,27 +75,6 @@ def _check_labels(labels: Tensor, classes: int) -> None:
             f"labels: got {int(labels[first])} for image {first} ({int(wrong.sum())} of {len(labels)} images)"
             f", expected 0 to {classes - 1} for {classes} classes"
         )
-
-
-@contextmanager
-def untouched(model: nn.Module) -> Iterator[None]:
-    """Probe a model without gradients, and without a trace on its buffers or on the global generator."""
-    device, _ = placement(model)
-    devices = [device] if device.type == "cuda" else []
-    with probing(model), torch.no_grad(), torch.random.fork_rng(devices=devices):
-        # A batch norm that does not follow eval mode changes its statistics.
-        kept = [
-            (module, name, buffer, buffer.clone())
-            for module in model.modules()
-            for name, buffer in module.named_buffers(recurse=False)
-        ]
-        # A caller who put the generator back would otherwise get the same random numbers again.
-        torch.rand(1, device=device)
-        try:
-            yield
-        finally:
-            for module, name, buffer, numbers in kept:
-                setattr(module, name, buffer.copy_(numbers))
 
 
 def _probabilities(logits: Tensor) -> str | None:
@@ -155,7 +104,7 @@ def _batch_dependence(model: nn.Module, batch: Tensor, logits: Tensor) -> str | 
     try:
         alone = model(batch[:1])
     except Exception as error:  # whatever the model raises, an attack would meet it with its last example
-        reason = f"{type(error).__name__}: {error}".split("\n")[0]
+        reason = first_line(error)
         raise UserError(
             f"model: got an error for a single image ({reason}), expected answers for batches of any size"
         ) from error

@@ -41,7 +41,8 @@ class Journal:
     """A file that gets a line for every example an attack has settled.
 
     The lines of any number of processes are found again by the fingerprint, in any later number of
-    processes. A line that was cut by a crash, or that an older version wrote, is passed over.
+    processes. A line that was cut by a crash, or that an older version wrote, is passed over. The file is
+    made with its first line.
 
     Args:
         path: where to write; files beside it that belong to other processes share its stem
@@ -57,10 +58,8 @@ class Journal:
         self.known: dict[str, dict[int, Row]] = {}
 
     def __enter__(self) -> Self:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         for file in sorted(self._path.parent.glob(self._pattern)):
             self._read(file)
-        self._file = self._path.open("a")
         return self
 
     def __exit__(
@@ -68,11 +67,13 @@ class Journal:
     ) -> None:
         if self._file is not None:
             self._file.close()
+            self._file = None
 
     def write(self, attack: str, index: Tensor, rows: list[int], outcomes: Outcomes) -> None:
         """Note the outcomes of examples that were settled just now."""
         if self._file is None:
-            raise RuntimeError("the journal is not open")
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("a")
         for row in rows:
             numbers = (int(getattr(outcomes, field)[row]) for field in Row._fields)
             line = [self._fingerprint, attack, int(index[row]), *numbers]

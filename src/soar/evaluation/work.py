@@ -46,7 +46,10 @@ class Work:
         """Find out what the model says about the clean images, and whether its answers can be trusted."""
         device, dtype = placement(self.model)
         if fast and len(self.images):
-            self.model = faster(self.model, as_input(self.images[:_SAMPLE], device, dtype))
+            sample = self.images[:_SAMPLE]
+            with probing(self.model):
+                predict(self.model, sample)  # says clearly what is wrong with a model that gives no answer
+            self.model = faster(self.model, as_input(sample, device, dtype))
         with probing(self.model):
             self.logits = predict(self.model, self.images, self.batch_size)
         self.notes = inspect(self.model, self.images, self.labels, self.logits, batch_size=self.batch_size)

@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from soar.attacks.oracle import as_input
-from soar.errors import UserError
+from soar.attacks.oracle import as_input, predict
+from soar.errors import UserError, first_line
 from soar.model_state import placement
 
 Answers = Callable[[Tensor], Tensor]
@@ -63,6 +63,7 @@ def export_checked(
     _check_place(path, sample)
     frozen = copy.deepcopy(model).cpu().eval().requires_grad_(False)
     images = as_input(sample, *placement(frozen))
+    predict(frozen, images)  # says clearly what is wrong with a model that gives no answer
     with tempfile.TemporaryDirectory(prefix=".writing-", dir=path.parent) as folder:
         written = Path(folder) / path.name
         try:
@@ -70,7 +71,7 @@ def export_checked(
         except UserError:
             raise
         except Exception as error:  # an exporter meets anyone's module and may fail in any way
-            raise UserError(f"the model cannot be exported to {path} ({_first_line(error)})") from error
+            raise UserError(f"the model cannot be exported to {path} ({first_line(error)})") from error
         difference, sizes = _compare(frozen, load(written), images, path)
         written.rename(path)
     return Checked(path, sizes, difference)
@@ -96,7 +97,7 @@ def _compare(model: nn.Module, answers: Answers, images: Tensor, path: Path) -> 
             with torch.no_grad():
                 got = answers(batch)
         except Exception as error:  # as above
-            reason = _first_line(error)
+            reason = first_line(error)
             raise UserError(f"{path}: the file fails on a batch of {len(batch)} ({reason})") from error
         largest = max(largest, _difference(got, wanted, path))
     return largest, tuple(len(batch) for batch in batches)
@@ -111,7 +112,3 @@ def _difference(got: Tensor, wanted: Tensor, path: Path) -> float:
     if not gap <= _ALLOWED * scale or not torch.equal(got.argmax(dim=1), wanted.argmax(dim=1)):
         raise UserError(f"{where} other logits; they differ by {gap:.1e}, the largest is {scale:.1e}")
     return gap
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".split("\n")[0]

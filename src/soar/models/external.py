@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from soar.errors import UserError
+from soar.errors import UserError, first_line
 
 # Training scripts like to store the weights inside a larger dictionary, under one of these.
 _NESTS = ("state_dict", "model", "model_state_dict", "net")
@@ -40,17 +41,29 @@ def build_external(spec: str, seed: int = 0) -> nn.Module:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        build: Callable[[], Any] = getattr(importlib.import_module(module_name), name)
-    except ImportError as error:
-        raise UserError(f"model: cannot import {module_name} ({error})") from None
-    except AttributeError:
-        raise UserError(f"model: {module_name} has no '{name}'") from None
+        module = importlib.import_module(module_name)
+    except Exception as error:  # anyone's code may fail in any way, here and below
+        raise UserError(f"model: cannot import {module_name} ({_where(error)})") from error
+    build: Callable[[], Any] | None = getattr(module, name, None)
+    if build is None:
+        raise UserError(f"model: {module_name} has no '{name}' (flag --model)")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        model = build()
+        try:
+            model = build()
+        except Exception as error:
+            raise UserError(f"model: {spec} fails ({_where(error)})") from error
     if not isinstance(model, nn.Module):
         raise UserError(f"model: {spec} gave a {type(model).__name__}, expected a torch.nn.Module")
     return model
+
+
+def _where(error: Exception) -> str:
+    """Say what went wrong and in which line, as a traceback would."""
+    if isinstance(error, ImportError | SyntaxError):
+        return str(error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{first_line(error)}; {Path(last.filename).name}, line {last.lineno}"
 
 
 def load_external_weights(model: nn.Module, path: Path) -> None:
@@ -86,8 +99,10 @@ def _tensors(path: Path) -> Mapping[str, Tensor]:
     try:
         stored = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises half a dozen kinds for half a dozen damages
-        reason = str(error).strip().split("\n")[0]
-        raise UserError(f"--weights: {path} cannot be loaded as tensors only ({reason})") from None
+        raise UserError(
+            f"--weights: {path} is damaged or holds more than tensors, which could run code;"
+            " expected a file of torch.save(model.state_dict(), FILE) or of safetensors"
+        ) from error
     for nest in _NESTS:
         if isinstance(stored, Mapping) and isinstance(stored.get(nest), Mapping):
             stored = stored[nest]

@@ -50,7 +50,7 @@ class Recipe:
 
     description: str = ""
     """One line for `soar list recipes`."""
-    seed: int = 0
+    seed: Annotated[int, Meta(ge=0, le=2**62)] = 0
     """Seed of initial weights, data order, augmentation and attacks."""
     data: DataSection
     model: dict[str, Any]

@@ -8,6 +8,7 @@ from pathlib import Path
 from soar.data import Augmentation
 from soar.progress import Mode
 from soar.runs import Run
+from soar.training.fit_check import check_fit
 from soar.training.tracking import Sink
 from soar.training.trainer import Trainer
 
@@ -32,11 +33,13 @@ def prepare(
         resume: go on from the newest usable checkpoint
 
     Raises:
-        UserError: if the recipe makes no sense or its data are not there
+        UserError: if the recipe makes no sense, its data are not there or the model does not fit them
     """
     recipe = run.recipe
     data = run.data(root)
-    objective = run.objective(run.model(len(data.classes), data.shape))
+    model = run.model(len(data.classes), data.shape)
+    check_fit(model, data)
+    objective = run.objective(model)
     section = recipe.data
     return Trainer(
         objective,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Annotated, Literal, TypeVar
 
@@ -127,6 +128,9 @@ def checked(settings: Settings, section: str) -> Settings:
 
 
 def _check_training(settings: TrainingSettings, section: str) -> None:
+    for name in ("lr", "weight_decay", "weight_perturbation"):
+        if math.isinf(getattr(settings, name)):
+            raise UserError(f"{section}.{name}: got inf, expected a finite number (flag --{section}.{name})")
     if settings.schedule == "step" and not settings.milestones:
         raise UserError(
             f"{section}.schedule is 'step' but {section}.milestones is empty; "

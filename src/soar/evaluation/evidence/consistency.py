@@ -13,7 +13,7 @@ from soar.evaluation import inspection
 from soar.evaluation.diagnosis import Evidence
 from soar.evaluation.evidence.judgement import not_made
 from soar.evaluation.probe import Probe
-from soar.model_state import placement
+from soar.model_state import placement, untouched
 
 CHECK = "consistency"
 TITLE = "The same image, the same answer"
@@ -115,7 +115,7 @@ def examine(probe: Probe) -> Evidence:
 
 def _changed_buffers(model: nn.Module, batch: Tensor) -> list[str]:
     """Name the buffers that a pass in eval mode changes."""
-    with inspection.untouched(model):
+    with untouched(model):
         before = {name: buffer.clone() for name, buffer in model.named_buffers()}
         model(batch)
         after = dict(model.named_buffers())
@@ -129,7 +129,7 @@ def _drift(model: nn.Module, batch: Tensor) -> str | None:
     """
     device, _ = placement(model)
     devices = [device] if device.type == "cuda" else []
-    with inspection.untouched(model):
+    with untouched(model):
         answers = []
         for _ in range(2):
             with torch.random.fork_rng(devices=devices):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from soar import losses, randomness
 from soar.attacks.pgd import climb, usual_step_length
-from soar.evaluation.inspection import untouched
+from soar.model_state import untouched
 from soar.threat import Threat
 
 

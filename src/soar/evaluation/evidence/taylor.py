@@ -14,9 +14,9 @@ from soar.curvature import exact_product
 from soar.evaluation.diagnosis import Evidence
 from soar.evaluation.evidence.judgement import Thresholds, not_made, percent
 from soar.evaluation.evidence.slopes import rounding, slopes
-from soar.evaluation.inspection import untouched
 from soar.evaluation.interval import wilson
 from soar.evaluation.probe import Probe
+from soar.model_state import untouched
 from soar.threat import Threat
 
 CHECK = "taylor"

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from soar.attacks import predict
+from soar.errors import UserError
+
+X = torch.zeros(5, 1, 2, 3)
+
+
+def test_batches_are_put_together_in_order() -> None:
+    x = torch.arange(30.0).reshape(5, 1, 2, 3) / 30
+    assert torch.equal(predict(nn.Flatten(), x, 2), x.flatten(1))
+    assert predict(nn.Flatten(), x[:0]).shape == (0, 6)
+
+
+def test_bytes_are_shown_as_parts_of_one() -> None:
+    assert predict(nn.Flatten(), torch.full((1, 1, 1, 2), 255, dtype=torch.uint8)).tolist() == [[1.0, 1.0]]
+
+
+def test_a_model_for_other_images_is_told_in_one_line_and_keeps_its_own_error() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 10))
+    with pytest.raises(UserError) as told:
+        predict(model, X, 4)
+    text = str(told.value)
+    assert text.startswith("model: fails on 4 images of shape 1 x 2 x 3 (RuntimeError: ")
+    assert "\n" not in text
+    assert isinstance(told.value.__cause__, RuntimeError), "the user's own traceback is kept for Python"
+
+
+class Gives(nn.Module):
+    def __init__(self, answer: object) -> None:
+        super().__init__()
+        self.answer = answer
+
+    def forward(self, x: Tensor) -> object:
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    "answer, message",
+    [
+        (torch.tensor(1.0), "model: got a single number as output, expected logits of shape"),
+        ({"logits": X}, "model: got a dict as output, expected a tensor of logits"),
+        (None, "model: got a NoneType as output, expected a tensor of logits"),
+    ],
+)
+def test_what_is_not_a_batch_of_logits_is_refused(answer: object, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        predict(Gives(answer), X)
