@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from soar.errors import UserError
+
 
 @contextmanager
 def probing(model: nn.Module) -> Iterator[None]:
@@ -59,6 +61,16 @@ def untouched(model: nn.Module) -> Iterator[None]:
         finally:
             for module, name, buffer, numbers in kept:
                 setattr(module, name, buffer.copy_(numbers))
+
+
+def require_module(given: object) -> None:
+    """Refuse what is not a model.
+
+    Raises:
+        UserError: if it is not a torch module
+    """
+    if not isinstance(given, nn.Module):
+        raise UserError(f"model: got a {type(given).__name__}, expected a torch.nn.Module")
 
 
 def placement(model: nn.Module) -> tuple[torch.device, torch.dtype]:

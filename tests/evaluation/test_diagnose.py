@@ -66,7 +66,6 @@ def test_nothing_to_look_at() -> None:
 
 def test_where_nothing_is_right_nothing_speaks_against_it() -> None:
     made = probe(Linear(), count=20)
-    images, labels = made.data  # type: ignore[misc]
-    found = soar.diagnose(made.model, (images, (labels + 1) % 3), made.threat)
+    found = soar.diagnose(made.model, (made.images, (made.labels + 1) % 3), made.threat)
     assert found.verdict == "sound"
     assert sum("ould not be" in one.sentence for one in found.evidence) >= 4

@@ -362,18 +362,13 @@ def test_a_first_look_gets_the_model_some_images_and_the_result(
     assert len(asked) == 1
 
 
-@pytest.mark.parametrize(
-    "data, got",
-    [
-        ([1, 2], "list"),
-        (torch.zeros(2, 1, 2, 2), "Tensor"),
-        ((torch.zeros(2, 1, 2, 2).numpy(), torch.zeros(2).numpy()), r"\(ndarray, ndarray\)"),
-        (torch.utils.data.TensorDataset(torch.zeros(2)), "TensorDataset"),
-    ],
-)
-def test_data_of_another_make_are_refused_with_what_is_expected(data: Any, got: str) -> None:
-    with pytest.raises(UserError, match=rf"^data: got {got}, expected a split .* or a pair of tensors"):
-        evaluate(TinyNet(), data, Linf(0.1))
+def test_a_model_is_a_module() -> None:
+    x, labels = images(4), torch.zeros(4, dtype=torch.int64)
+    for look in (evaluate, diagnose):
+        with pytest.raises(UserError, match=r"^model: got a function, expected a torch\.nn\.Module$"):
+            look(lambda x: x, (x, labels), Linf(0.1))  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"^labels: got shape \(4, 5\), expected one class for each image$"):
+        evaluate(TinyNet(), (x, torch.zeros(4, 5, dtype=torch.int64)), Linf(0.1))
 
 
 @pytest.mark.parametrize("threat, got", [(0.1, "0.1"), ("linf", "'linf'"), (None, "NoneType")])

@@ -151,6 +151,8 @@ def check_images(images: Tensor, labels: Tensor) -> None:
     """
     if len(images) != len(labels):
         raise UserError(f"got {len(images)} images and {len(labels)} labels, expected as many of each")
+    if labels.dim() != 1:
+        raise UserError(f"labels: got shape {tuple(labels.shape)}, expected one class for each image")
     if labels.dtype != torch.int64:
         raise UserError(f"labels: got {labels.dtype}, expected whole numbers of type torch.int64")
     if images.dtype == torch.uint8 or not len(images):

@@ -11,7 +11,6 @@ from soar.attacks.oracle import check_batch_size
 from soar.environment import environment
 from soar.errors import UserError
 from soar.evaluation.diagnosis import Diagnosis, Evidence
-from soar.evaluation.evaluate import Examples
 from soar.evaluation.evidence import (
     black_box,
     budgets,
@@ -21,7 +20,9 @@ from soar.evaluation.evidence import (
     taylor,
     temperature,
 )
+from soar.evaluation.examples import Examples
 from soar.evaluation.probe import Probe
+from soar.model_state import require_module
 from soar.progress import Mode
 from soar.threat import Threat
 
@@ -58,7 +59,7 @@ def diagnose(
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        data: a split, or images (uint8, or float in [0, 1]) and labels
+        data: a split, images (uint8, or float in [0, 1]) and labels, or a torch Dataset or DataLoader of them
         threat: what the adversary may do
         sources: other networks, by name, whose adversarial points are tried on this one
         seed: seed of all random numbers
@@ -78,6 +79,7 @@ def diagnose(
     >>> diagnose(nn.Flatten(), (x, y), Linf("0.1")).verdict
     'sound'
     """
+    require_module(model)
     check_batch_size(batch_size)
     probe = Probe(
         model=model,

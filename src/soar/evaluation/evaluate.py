@@ -6,24 +6,22 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
 from soar.attacks.oracle import check_batch_size, check_images
 from soar.attacks.suites import Wanted, resolve
-from soar.data import Split
 from soar.environment import environment
 from soar.errors import UserError
 from soar.evaluation.assessment import Assessment
 from soar.evaluation.attack_result import describe as describe
+from soar.evaluation.examples import Examples, gather
 from soar.evaluation.joining import join
 from soar.evaluation.journal import Journal, fingerprint
 from soar.evaluation.work import Work
+from soar.model_state import require_module
 from soar.progress import Mode
 from soar.threat import Threat, require_threat
 from soar.training.distributed import current
-
-Examples = Split | tuple[Tensor, Tensor]
 
 # So many images show whether gradients are masked, at the price of a few batches.
 _LOOKED_AT = 128
@@ -53,7 +51,7 @@ def evaluate(
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        data: a split, or images (uint8, or float in [0, 1]) and labels
+        data: a split, images (uint8, or float in [0, 1]) and labels, or a torch Dataset or DataLoader of them
         threat: what the adversary may do
         attacks: a suite such as "quick" or "standard", an attack, or a list of them
         seed: seed of all random numbers
@@ -70,16 +68,19 @@ def evaluate(
     Raises:
         UserError: if the data, an attack or the model's answers make no sense
 
+    >>> import torch
     >>> from soar.threat import Linf
     >>> x, y = torch.tensor([[[[0.9, 0.1]]], [[[0.45, 0.55]]]]), torch.tensor([0, 1])
     >>> found = evaluate(nn.Flatten(), (x, y), Linf("0.1"), "fgsm")
     >>> found.accuracy("clean"), found.accuracy("FGSM"), found.worst_case
     (1.0, 0.5, 0.5)
     """
+    require_module(model)
     require_threat(threat)
     check_batch_size(batch_size)
     chosen = resolve(attacks)
-    images, labels, index = parts(data)
+    examples = gather(data)
+    images, labels, index = examples.images, examples.labels, examples.index
     _check(images, labels, class_names)
     world = current()
     mine = world.shard(len(labels))
@@ -125,20 +126,3 @@ def _check(images: Tensor, labels: Tensor, class_names: tuple[str, ...]) -> None
     highest = int(labels.max())
     if class_names and highest >= len(class_names):
         raise UserError(f"class_names: got {len(class_names)} names, but labels go up to {highest}")
-
-
-def parts(data: Examples) -> tuple[Tensor, Tensor, Tensor]:
-    """Give the images, the labels and the identities of examples.
-
-    Raises:
-        UserError: if it is something else
-    """
-    if isinstance(data, Split):
-        return data.images, data.labels, data.indices
-    if isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data):
-        return *data, torch.arange(len(data[1]))
-    got = f"({', '.join(type(part).__name__ for part in data)})" if isinstance(data, tuple) else ""
-    raise UserError(
-        f"data: got {got or type(data).__name__}, expected a split such as soar.data.load('cifar10').test,"
-        " or a pair of tensors (images, labels)"
-    )

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from soar.attacks import Attack, predict
 from soar.attacks.oracle import as_input
-from soar.evaluation.evaluate import Examples, evaluate, parts
+from soar.evaluation.evaluate import evaluate
+from soar.evaluation.examples import Examples, Gathered, gather
 from soar.model_state import placement, probing
 from soar.progress import Mode
 from soar.threat import Threat
@@ -42,7 +43,7 @@ class Probe:
 
     Args:
         model: the model as the user gave it
-        data: the examples, a split, or images and labels
+        data: the examples, of any kind that `evaluate` takes
         threat: what the adversary may do
         seed: seed of all random numbers
         batch_size: how many examples are evaluated at once
@@ -61,15 +62,20 @@ class Probe:
     journal: Path | None = None
     _known: dict[Any, Tensor] = field(default_factory=dict, init=False)
 
+    @cached_property
+    def examples(self) -> Gathered:
+        """The examples in memory."""
+        return gather(self.data)
+
     @property
     def images(self) -> Tensor:
         """The images as they were given: uint8, or float in [0, 1]."""
-        return parts(self.data)[0]
+        return self.examples.images
 
     @property
     def index(self) -> Tensor:
         """The identity of each example."""
-        return parts(self.data)[2]
+        return self.examples.index
 
     @cached_property
     def x(self) -> Tensor:
@@ -79,7 +85,7 @@ class Probe:
     @property
     def labels(self) -> Tensor:
         """The true classes, where the model is."""
-        return parts(self.data)[1].to(self.x.device)
+        return self.examples.labels.to(self.x.device)
 
     @cached_property
     def logits(self) -> Tensor:
@@ -120,7 +126,7 @@ class Probe:
         if key not in self._known:
             found = evaluate(
                 self.model if temperature == 1 else Tempered(self.model, temperature),
-                self.data,
+                self.examples,
                 limits,
                 attack,
                 seed=self.seed,

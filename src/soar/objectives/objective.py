@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from soar.attacks.oracle import check_images
 from soar.errors import UserError
 from soar.losses import cross_entropy
+from soar.model_state import require_module
 from soar.threat import Threat, require_threat
 
 
@@ -54,6 +55,7 @@ class Objective(nn.Module, ABC):
 
     def __init__(self, model: nn.Module, threat: Threat | None = None, *, seed: int = 0) -> None:
         super().__init__()
+        require_module(model)
         if threat is not None:
             require_threat(threat)
         self.model = model

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,11 +38,9 @@ def test_the_temperature_follows_the_factor() -> None:
 
 def test_only_right_answers_count_for_the_gap() -> None:
     under = probe(Linear(10))
-    expected = (-margin(under.logits, under.labels)).median()
     labels = under.labels.clone()
     labels[40:] = under.logits[40:].argmin(dim=1)
-    under = probe(Linear(10))
-    under.data = (under.x, labels)
+    under = replace(under, data=(under.x, labels))
     expected = (-margin(under.logits, labels))[:40].median()
     assert temperature.softening(under)[0] == pytest.approx(float(expected))
 
