@@ -14,6 +14,9 @@ import msgspec
 from soar.errors import UserError, unknown
 from soar.training.checkpoints import replace_text
 
+METRICS = "metrics.jsonl"
+"""the file of a run folder that holds a row for every update and every validation"""
+
 WALL_CLOCK_FIELDS = ("seconds", "images_per_second")
 """The only fields in which a resumed run differs from an uninterrupted one."""
 
@@ -38,7 +41,7 @@ class MetricsFile:
     """
 
     def __init__(self, run: Path, *, rows: int = 0) -> None:
-        self.path = run / "metrics.jsonl"
+        self.path = run / METRICS
         self.rows = rows
         if self.path.exists():
             with self.path.open() as file:

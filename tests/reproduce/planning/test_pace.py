@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,27 @@ def test_times_go_by_what_jobs_of_the_same_kind_took(tmp_path: Path) -> None:
     planned = timed(Plan((training("c", seconds=50), measuring("n", seconds=8)), there), cache)
     assert [job.seconds for job in planned.todo] == [150.0, 4.0] and planned.timed_by == 3
     assert planned.there == there
+
+
+@pytest.mark.parametrize(
+    "moments, expected",
+    [
+        ([1.0, 2.0, 3.0, 1000.0, 1001.0], 5.0),  # asleep for a while
+        ([1.0, 2.0, 3.0, 4.0, 5.0], 5.0),
+        ([7.0], 2000.0),
+        ([], 2000.0),
+    ],
+)
+def test_a_pause_of_the_machine_does_not_count(tmp_path: Path, moments: list[float], expected: float) -> None:
+    cache = Cache(tmp_path)
+    run = cache.network("a")
+    run.mkdir(parents=True)
+    Outcome("finished", "", 2000.0).save(run)
+    rows = [{"kind": "train", "seconds": moment} for moment in moments]
+    rows.insert(1, {"kind": "validation", "seconds": 2.5})
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    planned = timed(Plan((training("c", seconds=1.0),), (training("a", seconds=1.0),)), cache)
+    assert planned.todo[0].seconds == expected
 
 
 def test_where_nothing_is_known_times_stay_as_they_are(tmp_path: Path) -> None:

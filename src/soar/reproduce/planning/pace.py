@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
 from soar.recipes import from_table
 from soar.reproduce.planning.estimates import training_images
@@ -13,6 +16,7 @@ from soar.reproduce.running.cache import Cache
 from soar.reproduce.running.job import Job
 from soar.training import checkpoints
 from soar.training.result import Outcome
+from soar.training.tracking import METRICS
 
 
 def timed(planned: Plan, cache: Cache) -> Plan:
@@ -59,8 +63,27 @@ def _took(job: Job, cache: Cache) -> float | None:
     if job.kind == "measure":
         found = cache.load_result(job.key)
         return found.get("seconds") if found else None
-    outcome = Outcome.load(cache.network(job.key))
-    return outcome.seconds if outcome else None
+    run = cache.network(job.key)
+    outcome = Outcome.load(run)
+    return _without_pauses(run, outcome.seconds) if outcome else None
+
+
+def _without_pauses(run: Path, seconds: float) -> float:
+    """Give what a training would have taken had all its updates been like most.
+
+    A machine that slept, or was wanted elsewhere for a while, says nothing about the next training.
+
+    Args:
+        run: where its metrics are
+        seconds: what it took by the clock
+    """
+    try:
+        rows = [json.loads(line) for line in (run / METRICS).read_text().splitlines()]
+        moments = [row["seconds"] for row in rows if row["kind"] == "train"]
+    except (OSError, ValueError, KeyError):
+        return seconds
+    steps = [later - earlier for earlier, later in pairwise(moments)]
+    return min(seconds, statistics.median(steps) * len(moments)) if steps else seconds
 
 
 def _share_done(job: Job, cache: Cache) -> float:
