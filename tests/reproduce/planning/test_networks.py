@@ -47,7 +47,7 @@ def test_the_small_standard_network_is_the_shipped_recipe() -> None:
 def test_sweeps_are_shorter_at_small_scale_and_whole_in_the_paper() -> None:
     found = network("mma-margin-20", SMALL, 0).recipe
     assert found.objective["max_margin"] == "20/255"
-    assert (found.training.epochs, found.training.eps_warmup_epochs) == (2, 0.5)
+    assert (found.training.epochs, found.training.eps_warmup_epochs) == (1, 0.25)
     assert network("trades-beta-9", PAPER, 0).key == network("trades", PAPER, 0).key
     assert network("mma-margin-32", PAPER, 0).key == network("mma", PAPER, 0).key
     assert network("mart-beta-0.5", PAPER, 0).recipe.objective["beta"] == 0.5

@@ -90,7 +90,7 @@ def network(name: str, scale: Scale, seed: int) -> Network:
     >>> from soar.reproduce.planning.scales import SCALES
     >>> found = network("trades-beta-3", SCALES["small"], seed=1)
     >>> found.title, found.recipe.objective["beta"], found.recipe.training.epochs, found.start.name
-    ('TRADES, beta 3', 3, 2, 'standard')
+    ('TRADES, beta 3', 3, 1, 'standard')
     """
     if name in _SOURCES:
         other = network(_SOURCES[name], scale, seed + _OTHER_SEED)
@@ -141,7 +141,7 @@ def _shorter(method: Method) -> dict[str, Any]:
     """Give the length of a training at small scale; the undefended network is trained as shipped."""
     if method.recipe == "standard":
         return {}
-    epochs, warmup = (2, 0.5) if method.is_sweep else (4, 1.0)
+    epochs, warmup = (1, 0.25) if method.is_sweep else (4, 1.0)
     return {"training.epochs": epochs, "training.eps_warmup_epochs": warmup}
 
 
