@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from soar import losses, randomness
-from soar.attacks import targets
+from soar.attacks import checks, targets
 from soar.attacks.apgd_schedule import Pace, first_pace, next_pace
 from soar.attacks.attack import Answer, Examples
 from soar.attacks.pgd import climb
 from soar.attacks.registry import ATTACKS
-from soar.errors import UserError
 from soar.shapes import per_example
 from soar.threat import L2, Threat
 
@@ -74,9 +73,8 @@ class APGD:
     targets: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("steps", 1), ("restarts", 1), ("targets", 0)):
-            if getattr(self, name) < least:
-                raise UserError(f"attack.{name}: got {getattr(self, name)}, expected at least {least}")
+        checks.count(steps=self.steps, restarts=self.restarts)
+        checks.count(least=0, targets=self.targets)
         losses.check_name(self.loss, "attack.loss")
 
     @property
@@ -183,8 +181,7 @@ def apgd_t(*, steps: int = _STEPS, targets: int = _TARGETS, restarts: int = 1) -
     >>> apgd_t().label, apgd_t(targets=3).entries(classes=10)
     ('APGD-T', 3)
     """
-    if targets < 1:
-        raise UserError(f"attack.targets: got {targets}, expected at least 1")
+    checks.count(targets=targets)
     return APGD(steps=steps, restarts=restarts, loss="dlr", targets=targets)
 
 

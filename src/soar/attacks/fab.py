@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from soar import losses
-from soar.attacks import targets
+from soar.attacks import checks, targets
 from soar.attacks.attack import Answer, Examples
 from soar.attacks.hyperplane import step_over
 from soar.attacks.registry import ATTACKS
@@ -86,9 +86,7 @@ class FAB:
     beta: float = _BETA
 
     def __post_init__(self) -> None:
-        for name in ("steps", "targets", "restarts"):
-            if getattr(self, name) < 1:
-                raise UserError(f"attack.{name}: got {getattr(self, name)}, expected at least 1")
+        checks.count(steps=self.steps, targets=self.targets, restarts=self.restarts)
         for name, is_allowed, expected in (
             ("alpha", 0 <= self.alpha <= 1, "0 to 1"),
             ("eta", 1 <= self.eta < float("inf"), "at least 1"),

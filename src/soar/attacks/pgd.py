@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from soar import epsilon, losses
-from soar.attacks import targets
+from soar.attacks import checks, targets
 from soar.attacks.attack import Answer, Examples
 from soar.attacks.registry import ATTACKS
 from soar.errors import UserError, unknown
@@ -100,9 +100,8 @@ class PGD:
     schedule: Schedule = "constant"
 
     def __post_init__(self) -> None:
-        for name, least in (("steps", 1), ("restarts", 1), ("targets", 0)):
-            if getattr(self, name) < least:
-                raise UserError(f"attack.{name}: got {getattr(self, name)}, expected at least {least}")
+        checks.count(steps=self.steps, restarts=self.restarts)
+        checks.count(least=0, targets=self.targets)
         if self.step_size is not None:
             epsilon.parse(self.step_size, "attack.step_size")
         if isinstance(self.loss, str):

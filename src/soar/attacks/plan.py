@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from soar.attacks import checks
 from soar.attacks.attack import Attack
-from soar.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -25,5 +25,4 @@ class Planned:
     samples: int = 1
 
     def __post_init__(self) -> None:
-        if self.samples < 1:
-            raise UserError(f"attack.samples: got {self.samples}, expected at least 1")
+        checks.count(samples=self.samples)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from soar import epsilon, randomness
-from soar.attacks import black_box
+from soar.attacks import black_box, checks
 from soar.attacks.attack import Answer, Examples
 from soar.attacks.dct import dct_waves
 from soar.attacks.registry import ATTACKS
@@ -73,8 +73,7 @@ class SimBA:
     frequencies: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.queries < 1:
-            raise UserError(f"attack.queries: got {self.queries}, expected at least 1")
+        checks.count(queries=self.queries)
         if self.basis not in get_args(Basis):
             raise unknown("basis", self.basis, get_args(Basis), "attack.basis")
         if self.loss not in get_args(Loss):

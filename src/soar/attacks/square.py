@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from soar.attacks import black_box, square_l2, square_linf
+from soar.attacks import black_box, checks, square_l2, square_linf
 from soar.attacks.attack import Answer, Examples, select
 from soar.attacks.registry import ATTACKS
 from soar.errors import UserError
@@ -68,9 +68,7 @@ class Square:
     p: float = _SHARE
 
     def __post_init__(self) -> None:
-        for name in ("queries", "restarts"):
-            if getattr(self, name) < 1:
-                raise UserError(f"attack.{name}: got {getattr(self, name)}, expected at least 1")
+        checks.count(queries=self.queries, restarts=self.restarts)
         if not 0 < self.p <= 1:
             raise UserError(f"attack.p: got {self.p}, expected a share above 0 and at most 1")
 
