@@ -141,6 +141,9 @@ def test_rows_without_data_say_how_to_get_them(tmp_path: Path) -> None:
 def test_every_scale_and_table_carries_its_caution() -> None:
     assert experiment("mma", SCALES["small"]).caution == SCALES["small"].caution
     assert "Exact" in experiment("theory", SCALES["small"]).caution
+    of_others = "whatever network it names"
+    assert of_others in experiment("cure_llr", SCALES["small"]).caution
+    assert of_others not in experiment("cure_llr", SCALES["paper"]).caution
     for scale in SCALES.values():
         caution = experiment("cost", scale).caution
         assert "Not the paper's experiment" in caution

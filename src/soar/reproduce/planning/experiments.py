@@ -40,6 +40,8 @@ _SAME_NAME = {
     "ResNet-10": "soar",
 }
 _L2_TRAINED = ("ADV", "TRADES")
+# What else must be said of a table below the paper's scale.
+_ALSO = {"cure_llr": " Every row that was measured is the same narrow ResNet-10, whatever network it names."}
 
 
 def experiment(table_id: str, scale: Scale, root: Path | None = None) -> Experiment:
@@ -71,7 +73,8 @@ def experiment(table_id: str, scale: Scale, root: Path | None = None) -> Experim
         name = network_of(table, row.name)
         missing, command = _obstacle(name, table.id, row.name, scale, root)
         rows.append(RowPlan(name=row.name, network=name, columns=columns, missing=missing, command=command))
-    return Experiment(table=table, rows=tuple(rows), caution=scale.caution)
+    caution = scale.caution + ("" if scale.is_full else _ALSO.get(table_id, ""))
+    return Experiment(table=table, rows=tuple(rows), caution=caution)
 
 
 def network_of(table: tables.PaperTable, row: str) -> str:
