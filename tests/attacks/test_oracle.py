@@ -30,6 +30,15 @@ def test_a_model_for_other_images_is_told_in_one_line_and_keeps_its_own_error() 
     assert isinstance(told.value.__cause__, RuntimeError), "the user's own traceback is kept for Python"
 
 
+def test_what_a_model_says_itself_is_not_said_again() -> None:
+    class Particular(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            raise UserError("images: got grey ones, expected colours")
+
+    with pytest.raises(UserError, match=r"^images: got grey ones, expected colours$"):
+        predict(Particular(), X)
+
+
 class Gives(nn.Module):
     def __init__(self, answer: object) -> None:
         super().__init__()

@@ -31,6 +31,8 @@ def predict(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
 def _answer(model: nn.Module, x: Tensor) -> Tensor:
     try:
         logits = model(x)
+    except UserError:
+        raise
     except Exception as error:  # anyone's module may fail in any way
         shape = " x ".join(map(str, x.shape[1:]))
         raise UserError(
