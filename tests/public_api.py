@@ -9,7 +9,7 @@ import argparse
 import inspect
 import re
 from collections.abc import Iterator
-from dataclasses import MISSING
+from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def _kind(value: Any) -> str:
 def _members(owner: type) -> Iterator[str]:
     """Describe what a class and its own ancestors add to the constructor's parameters."""
     ours = {name for base in owner.__mro__ if base.__module__.startswith("soar") for name in base.__dict__}
-    ours -= set(getattr(owner, "__dataclass_fields__", ()))
+    ours -= {field.name for field in fields(owner)} if is_dataclass(owner) else set()
     for name, found in sorted(inspect.getmembers_static(owner)):
         if name not in ours or name.startswith("_"):
             continue

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -189,9 +190,7 @@ class Liar(PGD):
 class OutsideLiar(Liar):
     """Also says that it may look outside of the ball."""
 
-    @property
-    def stays_inside(self) -> bool:
-        return False
+    stays_inside: ClassVar[bool] = False
 
 
 @pytest.mark.parametrize("attack", [Liar(steps=3), OutsideLiar(steps=3)])

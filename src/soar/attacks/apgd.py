@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -71,6 +72,10 @@ class APGD:
     restarts: int = 1
     loss: str = "ce"
     targets: int = 0
+    stays_inside: ClassVar[bool] = True
+    """every point lies in the ball"""
+    starts_at_image: ClassVar[bool] = False
+    """the start is random"""
 
     def __post_init__(self) -> None:
         checks.count(steps=self.steps, restarts=self.restarts)
@@ -91,16 +96,6 @@ class APGD:
             f"x{self.restarts}" if self.restarts > 1 else "",
         ]
         return " ".join(filter(None, parts))
-
-    @property
-    def stays_inside(self) -> bool:
-        """Every point lies in the ball."""
-        return True
-
-    @property
-    def starts_at_image(self) -> bool:
-        """The start is random."""
-        return False
 
     @property
     def budget(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -84,6 +85,10 @@ class FAB:
     alpha: float = _ALPHA
     eta: float = _ETA
     beta: float = _BETA
+    stays_inside: ClassVar[bool] = False
+    """it looks for the nearest point that fools the model, and finds many beyond the ball first"""
+    starts_at_image: ClassVar[bool] = False
+    """the targets are chosen by the clean answer, which must be known beforehand"""
 
     def __post_init__(self) -> None:
         checks.count(steps=self.steps, targets=self.targets, restarts=self.restarts)
@@ -108,16 +113,6 @@ class FAB:
             f"x{self.restarts}" if self.restarts > 1 else "",
         ]
         return " ".join(filter(None, parts))
-
-    @property
-    def stays_inside(self) -> bool:
-        """It looks for the nearest point that fools the model, and finds many beyond the ball first."""
-        return False
-
-    @property
-    def starts_at_image(self) -> bool:
-        """The targets are chosen by the clean answer, which must be known beforehand."""
-        return False
 
     @property
     def budget(self) -> int:

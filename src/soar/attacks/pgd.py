@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -98,6 +98,8 @@ class PGD:
     loss: str | losses.Loss = "ce"
     targets: int = 0
     schedule: Schedule = "constant"
+    stays_inside: ClassVar[bool] = True
+    """every point lies in the ball"""
 
     def __post_init__(self) -> None:
         checks.count(steps=self.steps, restarts=self.restarts)
@@ -127,11 +129,6 @@ class PGD:
             f"x{self.restarts}" if self.restarts > 1 else "",
         ]
         return " ".join(filter(None, parts))
-
-    @property
-    def stays_inside(self) -> bool:
-        """Every point lies in the ball."""
-        return True
 
     @property
     def starts_at_image(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,19 +29,14 @@ S = TypeVar("S", bound=ShownState)
 class Shown(ABC, Generic[S]):
     """An attack whose search is over when the engine begins; `start` says where the points come from."""
 
+    stays_inside: ClassVar[bool] = True
+    """the engine brings every point into the ball"""
+    starts_at_image: ClassVar[bool] = False
+    """the only query is the point that was found"""
+
     @abstractmethod
     def start(self, examples: Examples, threat: Threat) -> S:
         """Find the points; none has been shown."""
-
-    @property
-    def stays_inside(self) -> bool:
-        """The engine brings every point into the ball."""
-        return True
-
-    @property
-    def starts_at_image(self) -> bool:
-        """The only query is the point that was found."""
-        return False
 
     @property
     def budget(self) -> int:

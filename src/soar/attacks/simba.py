@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -71,6 +71,10 @@ class SimBA:
     loss: Loss = "probability"
     step: str | float | Fraction | None = None
     frequencies: float = 1.0
+    stays_inside: ClassVar[bool] = True
+    """every point is brought into the ball before it is asked about"""
+    starts_at_image: ClassVar[bool] = True
+    """it must know the answer at the image, and asks if nobody has"""
 
     def __post_init__(self) -> None:
         checks.count(queries=self.queries)
@@ -98,16 +102,6 @@ class SimBA:
             f"step {epsilon.show(epsilon.parse(self.step))}" if self.step is not None else "",
         ]
         return " ".join(filter(None, parts))
-
-    @property
-    def stays_inside(self) -> bool:
-        """Every point is brought into the ball before it is asked about."""
-        return True
-
-    @property
-    def starts_at_image(self) -> bool:
-        """It must know the answer at the image, and asks if nobody has."""
-        return True
 
     @property
     def budget(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -66,6 +66,10 @@ class Square:
     queries: int = _QUERIES
     restarts: int = 1
     p: float = _SHARE
+    stays_inside: ClassVar[bool] = True
+    """every point lies in the ball"""
+    starts_at_image: ClassVar[bool] = False
+    """it starts with stripes or tiles"""
 
     def __post_init__(self) -> None:
         checks.count(queries=self.queries, restarts=self.restarts)
@@ -81,16 +85,6 @@ class Square:
             f"x{self.restarts}" if self.restarts > 1 else "",
         ]
         return " ".join(filter(None, parts))
-
-    @property
-    def stays_inside(self) -> bool:
-        """Every point lies in the ball."""
-        return True
-
-    @property
-    def starts_at_image(self) -> bool:
-        """It starts with stripes or tiles."""
-        return False
 
     @property
     def budget(self) -> int:
