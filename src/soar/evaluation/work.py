@@ -69,14 +69,14 @@ class Work:
         robust, forward, backward = attacked.clone(), *(torch.zeros_like(self.predicted) for _ in range(2))
         # Who is not attacked stays what an earlier attack, or none, has made of it.
         said = torch.where(attacked, self.predicted, self.said)
+        for row in (attacked & is_known).nonzero()[:, 0].tolist():
+            robust[row], forward[row], backward[row], said[row] = known[int(self.index[row])]
         began = time.monotonic()
         with Bar(total, attack.label, mode, done=total - len(rows)) as bar:
             for part in rows.split(_BATCHES_AT_ONCE * self.batch_size):
-                outcomes = self._run(planned, part, bar, of=len(rows))
+                outcomes = self._run(planned, part, bar, of=len(rows), left=int(robust.sum()))
                 robust[part], said[part] = outcomes.robust.cpu(), outcomes.said.cpu()
                 forward[part], backward[part] = outcomes.forward.cpu(), outcomes.backward.cpu()
-        for row in (attacked & is_known).nonzero()[:, 0].tolist():
-            robust[row], forward[row], backward[row], said[row] = known[int(self.index[row])]
         self.said = torch.where(self.standing, said, self.said)
         self.standing = self.standing & robust
         return AttackResult(
@@ -89,15 +89,18 @@ class Work:
             said=said,
         )
 
-    def _run(self, planned: Planned, rows: Tensor, bar: Bar, *, of: int) -> Outcomes:
+    def _run(self, planned: Planned, rows: Tensor, bar: Bar, *, of: int, left: int) -> Outcomes:
+        """Attack some rows, of so many that this call attacks; so many of all are not fooled so far."""
         index, behind = self.index[rows], bar.done - bar.first
 
         def listen(progress: Progress, outcomes: Outcomes) -> None:
             if self.journal is not None and progress.settled:
                 self.journal.write(planned.attack.label, index, progress.settled, outcomes)
             bar.expect((behind + progress.share * len(rows)) / of)
-            shown = {"robust": f"{progress.robust / progress.done:.1%}"} if progress.done else {}
-            bar.advance(len(progress.settled), **shown)
+            # Who is fooled is settled first, so the share of the settled would begin far too low.
+            most = f"{(left - progress.done + progress.robust) / len(self.images):.1%}"
+            is_last = bar.done + len(progress.settled) == bar.total
+            bar.advance(len(progress.settled), robust=most if is_last else f"at most {most}")
 
         model = self.model if planned.samples == 1 else Averaged(self.model, planned.samples)
         return run(
