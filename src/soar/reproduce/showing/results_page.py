@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -83,20 +84,23 @@ def _head(pairs: Sequence[tuple[TableResult, Sequence[Judged]]]) -> list[str]:
         "Made by `python -m soar.reproduce.showing.results_page` from the JSON files beside it, which",
         "`soar reproduce` wrote. Our experiments differ from the paper's: read each caution first.",
         "",
-        "| table | scale | seeds | numbers | claims |",
-        "|---|---|---|---|---|",
+        "| table | what it holds | scale | seeds | numbers | claims |",
+        "|---|---|---|---|---|---|",
     ]
     for result, found in pairs:
         cells = [cell for row in result.rows.values() for cell in row.values()]
         counted = f"{sum(bool(cell.values) for cell in cells)} of {len(cells)}"
         link = f"[{result.table}](#{_name(result).lower()})"
         verdicts = tally(found) if found else "none"
-        lines.append(f"| {link} | {result.scale} | {result.seeds} | {counted} | {verdicts} |")
+        what = re.split("[;:]", paper_of(result).gist)[0]
+        lines.append(f"| {link} | {what} | {result.scale} | {result.seeds} | {counted} | {verdicts} |")
     every = [one for _, found in pairs for one in found]
     lines += ["", f"Claims of the paper over all tables: {tally(every)}.", ""]
     absent = [table for table in ORDER if table not in {result.table for result, _ in pairs}]
     if absent:
         lines += [f"Not measured here: {', '.join(absent)}; `soar reproduce TABLE` does it.", ""]
+    if any(table.startswith("svhn") for table in absent):
+        lines += ["Tables of SVHN need its files first: `soar data fetch svhn`.", ""]
     return lines
 
 
