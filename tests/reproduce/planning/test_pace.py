@@ -24,7 +24,7 @@ def test_times_go_by_what_jobs_of_the_same_kind_took(tmp_path: Path) -> None:
         cache.network(key).mkdir(parents=True)
         Outcome("finished", "", seconds).save(cache.network(key))
     cache.save_result("m", {"value": 1.0, "seconds": 1.0})
-    there = (training("a", seconds=100), training("b", seconds=10), measuring("m", seconds=2))
+    there = (training("a", seconds=100), training("b", seconds=10), measuring("m", seconds=8))
     planned = timed(Plan((training("c", seconds=50), measuring("n", seconds=8)), there), cache)
     assert [job.seconds for job in planned.todo] == [150.0, 4.0] and planned.timed_by == 3
     assert planned.there == there

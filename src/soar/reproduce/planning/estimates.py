@@ -22,9 +22,10 @@ _THIN = 3.0
 LEFT_BY_LARGER_BALL = 0.35
 """the share of an attack that is left to do where its outcome in a larger ball is known"""
 _FORWARD_ONLY = 0.4
-# Seconds of a process before it does anything, and of one core for a pass of the networks that costs are
-# measured on: a narrow ResNet-10 and, at paper scale, a WideResNet-34-10.
-_START_UP = 3.0
+START_UP = 3.0
+"""seconds of a process before it does anything; a table of many short measurements takes little else"""
+# Seconds of one core for a pass of the networks that costs are measured on: a narrow ResNet-10 and, at paper
+# scale, a WideResNet-34-10.
 _CORE_PASS = {"resnet10": 6e-4, "wide_resnet": 0.2}
 
 
@@ -86,18 +87,18 @@ def measure_seconds(measurement: Measurement, examples: int, recipe: Recipe | No
     if measurement.kind == "cost":
         return _cost_seconds(measurement.options)
     if recipe is None:
-        return 1.0
-    return examples * _passes(measurement) * scale.pass_seconds * _work(recipe)
+        return START_UP
+    return START_UP + examples * _passes(measurement) * scale.pass_seconds * _work(recipe)
 
 
 def _cost_seconds(options: Mapping[str, Any]) -> float:
     """Estimate how long it takes to count or to time training steps, on one core at every scale."""
     if options["what"] in PASSES:
-        return _START_UP
+        return START_UP
     names = [options["objective"].split()[0]] + (["adversarial"] if options["what"] == RATIO else [])
     passes = sum(training_passes({"name": name}) for name in names)
     images: int = options["batch_size"] * (options["repeats"] + 1)  # the first step only warms up
-    return _START_UP + images * passes * _CORE_PASS[options["model"]]
+    return START_UP + images * passes * _CORE_PASS[options["model"]]
 
 
 def _passes(measurement: Measurement) -> float:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from soar.recipes import from_table
-from soar.reproduce.planning.estimates import training_images
+from soar.reproduce.planning.estimates import START_UP, training_images
 from soar.reproduce.planning.plan import Plan
 from soar.reproduce.running.cache import Cache
 from soar.reproduce.running.job import Job
@@ -62,7 +62,7 @@ def _took(job: Job, cache: Cache) -> float | None:
     """Give the seconds that a finished job took, as far as is known."""
     if job.kind == "measure":
         found = cache.load_result(job.key)
-        return found.get("seconds") if found else None
+        return START_UP + found["seconds"] if found and "seconds" in found else None
     run = cache.network(job.key)
     outcome = Outcome.load(run)
     return _without_pauses(run, outcome.seconds) if outcome else None
