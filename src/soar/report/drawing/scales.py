@@ -137,11 +137,11 @@ def _plain(value: float) -> str:
 
 
 def words(value: float, *, percent: bool = False) -> str:
-    """Write one number with all digits that matter.
+    """Write one number with all digits that matter; of a share no more are known than four.
 
     >>> words(0.81234, percent=True), words(1 / 3), words(float("nan"))
-    ('81.234 %', '0.333333', 'unknown')
+    ('81.23 %', '0.333333', 'unknown')
     """
     if not math.isfinite(value):
         return "unknown"
-    return f"{100 * value:.6g} %" if percent else f"{value:.6g}"
+    return f"{100 * value:.4g} %" if percent else f"{value:.6g}"

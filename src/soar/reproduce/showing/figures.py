@@ -119,7 +119,7 @@ def _cell(cell: Cell, x: float, y: float, scale: float, unit: str, said: str) ->
             f' height="{coordinate(_LINE - 2)}" {_looks(name == "paper")}><title>{note}</title></rect>'
         )
         end = x + long
-        low, high = _spread(cell)
+        low, high = spread(cell)
         if name == "ours" and low is not None and high is not None:
             parts.append(_whisker(x + max(low, 0.0) * scale, x + max(high, 0.0) * scale, at))
             end = x + max(high, 0.0) * scale
@@ -127,7 +127,7 @@ def _cell(cell: Cell, x: float, y: float, scale: float, unit: str, said: str) ->
     return parts
 
 
-def _spread(cell: Cell) -> tuple[float | None, float | None]:
+def spread(cell: Cell) -> tuple[float | None, float | None]:
     """Give how far a number may be off: over trainings where there are several, else over test images."""
     if cell.ours is not None and cell.std is not None:
         return cell.ours - cell.std, cell.ours + cell.std

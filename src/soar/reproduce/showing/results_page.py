@@ -15,6 +15,7 @@ from soar.reproduce.conduct import ORDER, judged, paper_of
 from soar.reproduce.gather import VALIDATION
 from soar.reproduce.showing.figures import bars
 from soar.reproduce.showing.show import legend, selection, tally
+from soar.reproduce.showing.sweep_curves import curves
 from soar.reproduce.showing.table_text import missing, texts
 from soar.reproduce.showing.watch import duration
 from soar.reproduce.table_result import TableResult
@@ -45,6 +46,9 @@ def build(folder: Path) -> Path:
         for result in results:
             paper = paper_of(result)
             (folder / f"{_name(result)}.svg").write_text(bars(result, title=result.table, unit=paper.unit))
+            if _is_sweep(result):
+                drawn = curves(result, row_key=paper.row_key)
+                (folder / f"{_name(result)}-curves.svg").write_text(drawn)
         page = folder / "README.md"
         page.write_text(
             "\n".join([*_head(pairs), *(line for pair in pairs for line in _section(*pair))]) + "\n"
@@ -69,6 +73,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def _name(result: TableResult) -> str:
     return f"{result.table}-{result.scale}"
+
+
+def _is_sweep(result: TableResult) -> bool:
+    return VALIDATION in result.environment
 
 
 def _command(result: TableResult) -> str:
@@ -119,10 +127,12 @@ def _section(result: TableResult, found: Sequence[Judged]) -> list[str]:
         f" [Numbers]({_name(result)}.json), made by `{_command(result)}`.",
         "",
     ]
-    if VALIDATION in result.environment:
+    if _is_sweep(result):
         lines += [f"{selection(result, paper.row_key)}.", ""]
     for places, reason, commands in missing(result):
         lines.append(f"- missing: {places}: {reason}" + "".join(f"; `{one}`" for one in commands))
+    if _is_sweep(result):
+        lines += ["", f"![accuracy along {paper.row_key}, {result.table}]({_name(result)}-curves.svg)"]
     lines += ["", f"![paper and ours, {result.table}]({_name(result)}.svg)", ""]
     return lines + _claims(found)
 

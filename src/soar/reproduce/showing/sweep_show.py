@@ -77,15 +77,15 @@ def chart(sweep: Sweep, found: Sequence[Point]) -> str:
     The bands are one standard deviation over seeds to either side.
     """
     along = max(sweep.grid, key=lambda field: len(sweep.grid[field]))
-    positions, ticks = _positions(sweep.grid[along])
+    places, ticks = positions(sweep.grid[along])
     others = [field for field in sweep.grid if field != along]
     spread = f", mean ± standard deviation of {sweep.seeds} seeds" if sweep.seeds > 1 else ""
     curves = []
     for rest in _rests(sweep.grid, others):
         mine = [point for point in found if all(point.place[field] == rest[field] for field in others)]
-        curves.append(_curve(name_of(rest) or "robust", mine, along, positions, "robust"))
+        curves.append(_curve(name_of(rest) or "robust", mine, along, places, "robust"))
         if not others:
-            curves.append(_curve("clean", mine, along, positions, "clean"))
+            curves.append(_curve("clean", mine, along, places, "clean"))
     drawn = line_chart(
         curves,
         title=f"{sweep.recipe}: {along}",
@@ -109,10 +109,10 @@ def _curve(label: str, found: Sequence[Point], along: str, positions: dict[str, 
     return Curve(label=label, x=x, y=y, low=low, high=high)
 
 
-def _positions(values: Sequence[str]) -> tuple[dict[str, float], list[tuple[float, str]]]:
+def positions(values: Sequence[str]) -> tuple[dict[str, float], list[tuple[float, str]]]:
     """Place values on an axis: numbers where they belong, other words side by side.
 
-    >>> _positions(["1", "8/255"])[0]["8/255"] < 0.04, _positions(["zero", "pgd-1"])[1]
+    >>> positions(["1", "8/255"])[0]["8/255"] < 0.04, positions(["zero", "pgd-1"])[1]
     (True, [(0.0, 'zero'), (1.0, 'pgd-1')])
     """
     try:
