@@ -19,6 +19,18 @@ def test_numbers_stand_side_by_side_in_a_table_that_fits() -> None:
     ]
 
 
+def test_counts_are_written_without_decimals_and_accuracies_never() -> None:
+    rows = {
+        "ADV": {"forward": Cell(paper=11, values=(11.0,)), "minutes": Cell(paper=19.0, values=(10.7,))},
+        "MMA": {"forward": Cell(values=(22.0,)), "minutes": Cell(values=(16.0,))},
+    }
+    (part,) = lines(result(rows=rows), "passes, minutes", 80)
+    assert part[2].split() == ["ADV", "11", "11", "+0", "19.00", "10.70", "-8.30"]
+    assert part[3].split() == ["MMA", "-", "22", "-", "-", "16.00", "-"]
+    (part,) = lines(result(rows={"SOAR": {"PGD20": Cell(paper=56.0, values=(27.0,))}}), "percent", 80)
+    assert part[2].split() == ["SOAR", "56.00", "27.00", "-29.00"]
+
+
 @pytest.mark.parametrize("width", [30, 45, 61, 62, 100])
 def test_a_wide_table_is_broken_into_parts_that_fit(width: int) -> None:
     parts = lines(result(), "percent", width)

@@ -17,7 +17,7 @@ from soar.report.drawing.svg import (
     width,
     wrapped,
 )
-from soar.reproduce.showing.table_text import number
+from soar.reproduce.showing.table_text import number, unit_of
 from soar.reproduce.table_result import Cell, TableResult
 
 _CELLS = 540.0  # the width of all cells together, as long as none is narrower or wider than these
@@ -79,7 +79,8 @@ def _band(
         parts.append(text(EDGE, top + 15, _label(row)))
         for k, column in enumerate(columns):
             scale = (cell - _NUMBER) / _largest(result, row, column, unit)
-            parts += _cell(cells[column], left + k * cell, top, scale, unit, f"{row}, {column}")
+            own_unit = unit_of(result, column, unit)
+            parts += _cell(cells[column], left + k * cell, top, scale, own_unit, f"{row}, {column}")
         top += _ROW
     return parts, top + 12
 
@@ -159,10 +160,10 @@ def _label(row: str) -> str:
 def _description(result: TableResult, unit: str) -> str:
     said: list[str] = []
     for row, cells in result.rows.items():
-        numbers: Sequence[str] = [
-            f"{column} paper {_say(cell.paper, unit)}, ours {_say(cell.ours, unit)}"
-            for column, cell in cells.items()
-        ]
+        numbers = []
+        for column, cell in cells.items():
+            own = unit_of(result, column, unit)
+            numbers.append(f"{column} paper {_say(cell.paper, own)}, ours {_say(cell.ours, own)}")
         said.append(f"{row}: {'; '.join(numbers)}.")
     return " ".join(said)
 

@@ -16,7 +16,7 @@ from soar.reproduce.gather import VALIDATION
 from soar.reproduce.showing.figures import bars
 from soar.reproduce.showing.show import legend, selection, tally
 from soar.reproduce.showing.sweep_curves import curves
-from soar.reproduce.showing.table_text import missing, texts
+from soar.reproduce.showing.table_text import missing, texts, unit_of
 from soar.reproduce.showing.watch import duration
 from soar.reproduce.table_result import TableResult
 
@@ -144,7 +144,7 @@ def _table(result: TableResult, paper: PaperTable) -> list[str]:
     for row, cells in result.rows.items():
         shown = []
         for column in columns:
-            theirs, ours, difference = texts(cells[column], paper.unit)
+            theirs, ours, difference = texts(cells[column], unit_of(result, column, paper.unit))
             more = f" ({difference})" if cells[column].difference is not None else ""
             shown.append(f"{theirs} → **{ours}**{more}" if cells[column].values else f"{theirs} → -")
         lines.append(f"| {row} | {' | '.join(shown)} |")

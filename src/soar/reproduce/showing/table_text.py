@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from soar.reproduce.table_result import Cell, TableResult
 
 NOTHING = "-"
+COUNT = "count"
 _HEADS = ("paper", "ours", "diff")
 _GAP = "   "
 _NARROWEST = 20
@@ -55,7 +56,8 @@ def lines(result: TableResult, unit: str, width: int, corner: str = "") -> list[
         The lines of each part, the first two of them heads.
     """
     names = list(next(iter(result.rows.values()), {}))
-    blocks = [Block(n, tuple(texts(cells[n], unit) for cells in result.rows.values())) for n in names]
+    units = {name: unit_of(result, name, unit) for name in names}
+    blocks = [Block(n, tuple(texts(cells[n], units[n]) for cells in result.rows.values())) for n in names]
     # A long name is broken, so that there is room for a column beside it.
     most = max(width - max((block.width for block in blocks), default=0) - len(_GAP), _NARROWEST)
     label = min(max((len(one) for one in [corner, *map(_label, result.rows)]), default=0), most)
@@ -122,16 +124,31 @@ def with_std(value: float | None, std: float | None, unit: str) -> str:
     return number(value, unit) + ("" if std is None else f"±{number(std, unit)}")
 
 
+def unit_of(result: TableResult, column: str, unit: str) -> str:
+    """Give the unit of a column: the table's, but counts where all numbers are whole, such as passes.
+
+    >>> rows = {"SOAR": {"forward": Cell(paper=3, values=(3.0,)), "minutes": Cell(paper=26.5)}}
+    >>> made = TableResult(table="cost", scale="small", seeds=1, examples=0, caution="", rows=rows)
+    >>> unit_of(made, "forward", "passes, minutes"), unit_of(made, "minutes", "passes, minutes")
+    ('count', 'passes, minutes')
+    """
+    numbers = [one for cells in result.rows.values() for one in (cells[column].paper, *cells[column].values)]
+    known = [one for one in numbers if one is not None]
+    return COUNT if known and unit != "percent" and all(one == round(one) for one in known) else unit
+
+
 def number(value: float, unit: str, *, sign: bool = False) -> str:
     """Write a number as its unit asks: two decimals, fewer digits for the very large and very small.
 
     >>> number(56.0625, "percent"), number(-3.2, "percent", sign=True), number(0.00123, "loss")
     ('56.06', '-3.20', '0.00123')
-    >>> number(12345.6, "minutes"), number(-2.2e-16, "ratio", sign=True)
-    ('12346', '+0.00')
+    >>> number(12345.6, "minutes"), number(-2.2e-16, "ratio", sign=True), number(11.0, "count")
+    ('12346', '+0.00', '11')
     """
     plus = "+" if sign else ""
     value = 0.0 if abs(value) < _ROUNDING else value
+    if unit == COUNT:
+        return f"{value:{plus}g}"
     if unit == "percent" or value == 0 or 0.1 <= abs(value) < 1000:
         return f"{value:{plus}.2f}"
     return f"{value:{plus}.0f}" if 1000 <= abs(value) < 1e6 else f"{value:{plus}.3g}"
