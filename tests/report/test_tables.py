@@ -75,25 +75,6 @@ def test_hostile_names_stay_text_in_markdown() -> None:
     assert {len(row) for row in rows[:4]} == {5} and {len(row) for row in rows[4:]} == {3}
 
 
-def test_hostile_names_stay_text_in_latex() -> None:
-    text = latex([hostile(run) for run in made_content(2)])
-    body = text.split("\n", 1)[1]
-    plain = re.sub(r"\\(textbackslash|text[a-z]+)\{\}|\\[{}$&#%_]", "", body)
-    assert not re.search(r"[$#%_^~<>|\"]", plain)
-    rows = [line for line in plain.splitlines() if line.endswith(r"\\")]
-    assert {row.count(" & ") for row in rows} == {4, 2}
-    assert plain.count("{") == plain.count("}")
-
-
-def test_latex_is_a_table_of_booktabs() -> None:
-    text = latex(made_content(2))
-    assert text.startswith("% soar report ")
-    for command in (r"\begin{table}", r"\toprule", r"\midrule", r"\bottomrule", r"\end{table}", r"\caption{"):
-        assert text.count(command) == 2
-    assert r"pgd-10 (best) & 83.6 \% (81.2 - 85.8) & 66.1 \% (63.1 - 69.0) & sound & - \\" in text
-    assert r"\begin{tabular}{lrrrr}" in text
-
-
 def test_a_bare_run_is_written_too() -> None:
     (run,) = made_content(1)
     assert "not diagnosed" in markdown([bare(run)]) and "not diagnosed" in latex([bare(run)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from soar import __version__
 from soar.errors import UserError
@@ -11,16 +11,11 @@ from soar.evaluation.assessment import CLEAN, WORST
 from soar.evaluation.table import between, percent
 from soar.report.comparison import best, caveats, difference, points
 from soar.report.content import RunContent
+from soar.report.latex import PACKAGES, table
 from soar.report.sections.attacks import labels
 from soar.report.standing import DISTRUST, standing
 
 _DAGGER = "†"
-_LATEX = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
-    "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
-    ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "†": r"\textdagger{}",
-    "[": "{[}", "]": "{]}",
-}  # fmt: skip
 _MARKDOWN = re.compile(r"([\\`*_\[\]#|~$>])")
 
 Rows = list[list[str]]
@@ -43,7 +38,7 @@ def markdown(runs: Sequence[RunContent]) -> str:
 
 
 def latex(runs: Sequence[RunContent]) -> str:
-    """Write the headline and the table by attack as LaTeX that needs the package booktabs.
+    """Write the headline and the table by attack as LaTeX.
 
     Args:
         runs: what to show; differences are taken to the first
@@ -52,24 +47,8 @@ def latex(runs: Sequence[RunContent]) -> str:
         UserError: if there is no run
     """
     notes = " ".join(_notes(runs))
-    parts = [f"% soar report {__version__}; needs \\usepackage{{booktabs}} and \\usepackage[T1]{{fontenc}}"]
-    for title, (head, *rows) in _tables(runs):
-        body = [_row(head, _in_latex), r"\midrule", *(_row(row, _in_latex) for row in rows)]
-        parts.append(
-            "\n".join(
-                [
-                    r"\begin{table}",
-                    r"\centering",
-                    rf"\caption{{{_in_latex(f'{title}. {notes}')}}}",
-                    rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
-                    r"\toprule",
-                    *body,
-                    r"\bottomrule",
-                    r"\end{tabular}",
-                    r"\end{table}",
-                ]
-            )
-        )
+    parts = [f"% soar report {__version__}; needs {' '.join(PACKAGES)}"]
+    parts.extend(table(f"{title}. {notes}", rows) for title, rows in _tables(runs))
     return "\n\n".join(parts) + "\n"
 
 
@@ -140,10 +119,6 @@ def _lines(rows: Rows) -> str:
     return "\n".join([written[0], rule, *written[1:]])
 
 
-def _row(row: Sequence[str], escape: Callable[[str], str]) -> str:
-    return " & ".join(map(escape, row)) + r" \\"
-
-
 def _in_markdown(text: str) -> str:
     r"""Escape what Markdown or the HTML inside of it would take for markup.
 
@@ -152,12 +127,3 @@ def _in_markdown(text: str) -> str:
     """
     plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     return _MARKDOWN.sub(r"\\\1", plain)
-
-
-def _in_latex(text: str) -> str:
-    r"""Escape what LaTeX would take for a command.
-
-    >>> _in_latex("100 % of a_b")
-    '100 \\% of a\\_b'
-    """
-    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
