@@ -64,4 +64,5 @@ def test_the_real_program_sets_it_inside_of_the_page(tmp_path: Path) -> None:
 
 
 def test_the_real_program_takes_hostile_names(tmp_path: Path) -> None:
-    set_by_latex(tmp_path, latex([hostile(run) for run in made_content(2)]))
+    said = set_by_latex(tmp_path, latex([hostile(run) for run in made_content(2)]))
+    assert "Output written on page.pdf" in said
