@@ -56,6 +56,7 @@ def line_chart(
     marked: float | None = None,
     smooth: int = 1,
     strong: str | None = None,
+    band: str = "95 % interval",
 ) -> str:
     """Draw curves over one axis; the legend stands below them, where it covers nothing.
 
@@ -73,6 +74,7 @@ def line_chart(
         marked: the threat's eps, marked by a dashed line
         smooth: how many points a running mean takes; above 1 the mean is drawn, and the points faintly behind
         strong: the label of a curve that is drawn thicker, in the colour of the text
+        band: what lies between the lower and the upper end of a curve
     """
     if smooth > 1:
         y_label = f"{y_label} (running mean of {smooth})"
@@ -87,7 +89,7 @@ def line_chart(
     y_axis, y_ticks = _y_axis(points, top, percent=percent, log=log)
     margin = 3 + 2 * EDGE + max(width(name) for _, name in y_ticks)
     x_axis, x_ticks = _x_axis([point.x for point in points] + marks, x_ticks, margin)
-    plane = Plane(x_axis, y_axis, percent, dict(x_ticks))
+    plane = Plane(x_axis, y_axis, percent, dict(x_ticks), band)
 
     drawn = [*_rows(plane, y_ticks), *_columns(plane, x_ticks, x_label)]
     entries, said = [], [f"{y_label} against {x_label}."]

@@ -53,6 +53,8 @@ class Plane:
     percent: bool
     names: Mapping[float, str]
     """what to write for numbers of the x axis, where they have a name"""
+    band: str = "95 % interval"
+    """what lies between the lower and the upper end of a point"""
 
     def at(self, x: float, y: float) -> str:
         """Give the position of a pair of numbers."""
@@ -61,7 +63,7 @@ class Plane:
     def say(self, point: Point) -> str:
         """Say a point in words, with all digits that matter."""
         y, low, high = (words(one, percent=self.percent) for one in (point.y, point.low, point.high))
-        between = f" (95 % interval {low} to {high})" if point.low < point.high else ""
+        between = f" ({self.band} {low} to {high})" if point.low < point.high else ""
         return f"{y}{between} at {self.names.get(point.x) or words(point.x)}"
 
 

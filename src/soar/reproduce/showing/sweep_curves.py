@@ -41,9 +41,8 @@ def curves(result: TableResult, *, row_key: str) -> str:
         y_label=f"accuracy on test images, scale {result.scale}",
         percent=True,
         x_ticks=ticks,
+        band="one standard deviation" if result.seeds > 1 else "95 % interval",
     )
-    if result.seeds > 1:
-        chart = chart.replace("(95 % interval ", "(one standard deviation ")
     return standalone(chart, WIDTH)
 
 

@@ -93,9 +93,9 @@ def chart(sweep: Sweep, found: Sequence[Point]) -> str:
         y_label=f"{'robust accuracy' if others else 'accuracy'} on validation{spread}",
         percent=True,
         x_ticks=ticks,
+        band="one standard deviation",
     )
-    # A chart calls its bands 95 % intervals; ours are narrower and say so.
-    return standalone(drawn.replace("(95 % interval ", "(one standard deviation "), WIDTH)
+    return standalone(drawn, WIDTH)
 
 
 def _curve(label: str, found: Sequence[Point], along: str, positions: dict[str, float], which: str) -> Curve:
