@@ -15,6 +15,19 @@ class UserError(ValueError):
     """
 
 
+class FileError(UserError, OSError):
+    """A file or folder that cannot be used; also an `OSError`, for callers that can go on without it."""
+
+
+def reason_of(error: OSError) -> str:
+    """Return what the operating system says about an error, without its number and file.
+
+    >>> reason_of(OSError(28, "No space left on device", "metrics.jsonl"))
+    'No space left on device'
+    """
+    return error.strerror or str(error)
+
+
 def first_line(error: Exception) -> str:
     """Give the kind of any exception and the first line of what it says.
 

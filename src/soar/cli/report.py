@@ -7,7 +7,7 @@ from pathlib import Path
 
 from soar.cli.common import add_machine_flags, mode, set_up_machine
 from soar.errors import UserError
-from soar.folders import ready_folder
+from soar.files import ready_folder
 
 DESCRIPTION = "Write a page about one or several runs: accuracies, verdict, curves, gallery, loss surfaces."
 EXAMPLES = 200

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.errors import UserError
-from soar.folders import ready_folder
+from soar.files import ready_folder
 
 if TYPE_CHECKING:
     from torch import nn

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from soar.cli.common import mode
 from soar.cli.executing import add_executor_flags, check_seeds, make_executor, tell_failures
 from soar.errors import UserError
-from soar.folders import ready_folder
+from soar.files import ready_folder
 
 if TYPE_CHECKING:
     from rich.console import Console

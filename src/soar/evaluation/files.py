@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
+from soar import files
 from soar.errors import UserError
 from soar.evaluation.shapes import SHAPES
 
@@ -19,13 +19,7 @@ T = TypeVar("T")
 
 def write_json(content: dict[str, Any], path: Path) -> None:
     """Write a JSON file, whole or not at all: a line for each field, lists of plain values on one line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(as_text(content) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    files.write(path, as_text(content) + "\n")
 
 
 def as_text(value: Any, depth: int = 0) -> str:

@@ -17,7 +17,7 @@ from soar.data import Dataset, Split
 from soar.environment import environment
 from soar.errors import UserError
 from soar.evaluation import Assessment, evaluate
-from soar.folders import ready_folder
+from soar.files import ready_folder
 from soar.progress import Mode
 from soar.recipes import Recipe
 from soar.runs import Run

@@ -9,10 +9,10 @@ from pathlib import Path
 from torch import Tensor
 
 from soar.errors import UserError
+from soar.locks import run_lock
 from soar.progress import Progress
 from soar.training import checkpoints, generators
 from soar.training.distributed import World
-from soar.training.lock import RunLock
 from soar.training.standing import Standing
 from soar.training.tracking import MetricsFile, Sink
 from soar.training.updates import Updates
@@ -45,7 +45,7 @@ class Keeper:
         self.run, self.standing, self.updates = run, standing, updates
         self.identity, self.rule, self.sinks = identity, rule, sinks
         self.metrics: MetricsFile | None = None
-        self._lock = RunLock(run)
+        self._lock = run_lock(run)
         self._saved: tuple[int, Scores | None] = (0, None)
         self._saved_best: Scores | None = None
         self._saved_at = self._began = time.monotonic()

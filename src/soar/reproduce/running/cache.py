@@ -4,7 +4,7 @@ A cache folder holds
 
     networks/KEY/       a run folder; KEY is the hash of its recipe and of the network it starts from
     results/KEY.json    one measurement
-    locks/KEY/          which key some process works on
+    locks/KEY           which key some process works on
 
 Nothing in it is ever deleted. What is damaged is set aside under another name and made again.
 """
@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from soar import recipes
-from soar.errors import UserError
+from soar.errors import FileError, UserError
+from soar.locks import Lock
 from soar.recipes import Recipe
 from soar.reproduce.running.condition import Condition, condition_of
 from soar.reproduce.running.hashing import digest
@@ -97,17 +98,17 @@ class Cache:
     @contextmanager
     def reserved(self, key: str, say: Say) -> Iterator[None]:
         """Keep other processes from working on the same key; wait for one that does."""
-        from soar.training.lock import RunLock
-
-        lock = RunLock(self.folder / "locks" / key)
+        lock = Lock(self.folder / "locks" / key, "another process works on the same")
         waits = False
         while True:
             try:
                 lock.acquire()
                 break
-            except UserError:
+            except FileError:
+                raise
+            except UserError as error:
                 if not waits:
-                    say("another process works on the same; waiting for it")
+                    say(f"{error}; waiting for it")
                 waits = True
                 time.sleep(_LOOK_AGAIN)
         try:
