@@ -36,7 +36,7 @@ RESNET_50 = 2 * 4.09e9
 """operations of a forward pass of ResNet-50 at 224 x 224, from the literature"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Imagined(Run):
     """A run whose data are black images, as many as there really are."""
 
@@ -95,7 +95,14 @@ def counted(
         images: to learn from
         classes: how many there are
     """
-    made = Imagined(Path("nowhere"), recipes.load(recipe, flags), shape, classes, images, 1000)
+    made = Imagined(
+        Path("nowhere"),
+        recipes.load(recipe, flags),
+        shape=shape,
+        classes=classes,
+        images=images,
+        held_out=1000,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return count(prepare(made, progress="quiet"))

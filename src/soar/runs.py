@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar import recipes
-from soar.errors import UserError
+from soar import files, recipes
+from soar.errors import FileError, UserError, unknown
+from soar.locks import run_lock
 from soar.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -21,30 +22,39 @@ if TYPE_CHECKING:
     from soar.data import Dataset
     from soar.objectives import Objective
     from soar.threat import Threat
+    from soar.training.weights import Weights
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder and the recipe in it."""
+    """A run folder and the recipe in it.
+
+    Args:
+        path: the folder
+        recipe: what is trained
+        checkpoint: the name of the checkpoint to use in place of the best one
+    """
 
     path: Path
     recipe: Recipe
+    checkpoint: str | None = None
 
     def create(self) -> None:
-        """Make the folder, with the recipe and the environment in it.
+        """Make the folder, with the environment and the recipe in it.
 
         Raises:
-            UserError: if it cannot be made
+            UserError: if it cannot be made, holds a run already, or another process trains there
         """
         from soar.environment import environment
 
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            (self.path / "environment.json").write_text(json.dumps(environment(), indent=1) + "\n")
-            recipes.write(self.recipe, self.path / "recipe.toml")
-        except OSError as error:
-            reason = f"{error.strerror}; flag --output"
-            raise UserError(f"{self.path}: cannot make a run folder ({reason})") from None
+            with run_lock(self.path):
+                _check_free(self.path)
+                files.write(self.path / "environment.json", json.dumps(environment(), indent=1) + "\n")
+                # Last, because the recipe makes the folder a run.
+                recipes.write(self.recipe, self.path / "recipe.toml")
+        except FileError as error:
+            raise UserError(f"{error}; choose another run folder (flag --output)") from None
 
     def data(self, root: Path | None = None) -> Dataset:
         """Load the data that the recipe names.
@@ -85,16 +95,35 @@ class Run:
         )
 
     def trained_model(self, data: Dataset) -> nn.Module:
-        """Build the recipe's model with the weights of the best checkpoint.
+        """Build the recipe's model with the weights of `weights`.
 
         Args:
             data: the recipe's data, for the number of classes and the shape of an image
+
+        Raises:
+            UserError: if there are no such weights, or they are damaged
         """
         from soar.training.weights import load_weights
 
         model = self.model(len(data.classes), data.shape)
-        load_weights(model, self.path, "RUN")
+        load_weights(model, self.weights().file, "RUN")
         return model
+
+    def weights(self) -> Weights:
+        """Return the weights of the best checkpoint, or of the one that was chosen.
+
+        Raises:
+            UserError: if there are none, or they are damaged
+        """
+        from soar.training import checkpoints
+        from soar.training.weights import find_weights
+
+        if self.checkpoint is None:
+            return find_weights(self.path, "RUN")
+        names = [path.name for path in checkpoints.available(self.path)]
+        if self.checkpoint not in names:
+            raise unknown("checkpoint", self.checkpoint, names, "flag --checkpoint")
+        return find_weights(self.path / checkpoints.FOLDER / self.checkpoint, "--checkpoint")
 
     def objective(self, model: nn.Module) -> Objective:
         """Build the recipe's objective around a model."""
@@ -111,16 +140,26 @@ def plan(recipe: Recipe, path: Path) -> Run:
     Raises:
         UserError: if the folder holds a run already
     """
-    if (path / "recipe.toml").exists():
+    _check_free(path)
+    return Run(path, recipe)
+
+
+def _check_free(path: Path) -> None:
+    stored = path / "recipe.toml"
+    # An empty file, as a full disk leaves it, is no recipe that could be resumed.
+    if stored.exists() and (stored.stat().st_size or (path / "checkpoints").exists()):
         raise UserError(
             f"{path} holds a run already; go on with it (soar train --resume {path})"
             " or choose another folder (flag --output)"
         )
-    return Run(path, recipe)
 
 
-def find(path: Path | str) -> Run:
+def find(path: Path | str, checkpoint: str | None = None) -> Run:
     """Open a run folder.
+
+    Args:
+        path: the folder
+        checkpoint: the name of the checkpoint to use in place of the best one
 
     Raises:
         UserError: if it is not one
@@ -129,7 +168,7 @@ def find(path: Path | str) -> Run:
     stored = path / "recipe.toml"
     if not stored.exists():
         raise UserError(f"{path}: not a run folder, there is no recipe.toml in it")
-    return Run(path, recipes.load(stored))
+    return Run(path, recipes.load(stored), checkpoint)
 
 
 def free_path(name: str, parent: Path = Path("runs"), *, suffix: str = "") -> Path:

@@ -45,7 +45,8 @@ def test_weights_of_another_run_can_be_the_start(tmp_path: Path, monkeypatch: py
     main(["train", "demo-robust", *TINY, "--output", "first"])
     main(["train", "demo-robust", *TINY, "--output", "second", "--start_from", "first", "--lr", "1e-20"])
     first, second = (
-        safetensors.torch.load_file(find_weights(tmp_path / name, "test")) for name in ("first", "second")
+        safetensors.torch.load_file(find_weights(tmp_path / name, "test").file)
+        for name in ("first", "second")
     )
     assert all(torch.allclose(first[name], second[name]) for name in first)
 
@@ -55,7 +56,7 @@ def test_a_damaged_checkpoint_is_told_in_a_line_and_the_one_before_is_used(
 ) -> None:
     run = tmp_path / "run"
     main(["train", "demo-robust", *TINY, "--save_steps", "2", "--output", str(run)])
-    whole = find_weights(run, "test").read_bytes()
+    whole = find_weights(run, "test").file.read_bytes()
     newest = sorted((run / "checkpoints").glob("step-*"))[-1]
     (newest / "trainer.pt").write_bytes(b"")
     capsys.readouterr()
@@ -64,7 +65,7 @@ def test_a_damaged_checkpoint_is_told_in_a_line_and_the_one_before_is_used(
         assert main(["train", "--resume", str(run), "--quiet", "--threads", "1"]) == 0
     told = [line for line in capsys.readouterr().err.splitlines() if "damaged" in line]
     assert len(told) == 1 and told[0].startswith(f"soar: warning: checkpoint {newest} is damaged")
-    assert find_weights(run, "test").read_bytes() == whole
+    assert find_weights(run, "test").file.read_bytes() == whole
 
 
 def test_models_from_elsewhere_are_trained_and_evaluated(
@@ -105,7 +106,7 @@ def test_a_terminated_command_says_how_to_go_on_and_ends_where_it_would_have(tmp
     assert "go on with: soar train --resume cut" in printed
     subprocess.run([*command, "--resume", "cut", "--quiet", "--threads", "1"], cwd=tmp_path, check=True)
     whole, cut = (
-        safetensors.torch.load_file(find_weights(tmp_path / name, "t")) for name in ("whole", "cut")
+        safetensors.torch.load_file(find_weights(tmp_path / name, "t").file) for name in ("whole", "cut")
     )
     assert all(torch.equal(whole[name], cut[name]) for name in whole)
 
@@ -118,7 +119,7 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
         words = [*start, "train", "demo-robust", *flags, "--output", name]
         subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
     first, second = (
-        safetensors.torch.load_file(find_weights(tmp_path / name, "t")) for name in ("one", "two")
+        safetensors.torch.load_file(find_weights(tmp_path / name, "t").file) for name in ("one", "two")
     )
     for name in first:
         torch.testing.assert_close(first[name], second[name], rtol=1e-3, atol=1e-5)

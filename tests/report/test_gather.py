@@ -215,7 +215,7 @@ def _change_weights(run: Run) -> None:
 
     from safetensors.torch import load_file, save_file
 
-    file = find_weights(run.path, "run")
+    file = find_weights(run.path, "run").file
     save_file(
         {name: -tensor if name.endswith("weight") else tensor for name, tensor in load_file(file).items()},
         file,
@@ -223,4 +223,6 @@ def _change_weights(run: Run) -> None:
     state = file.parent / "state.json"
     noted = json.loads(state.read_text())
     noted["sha256"][file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
-    state.write_text(json.dumps(noted))
+    rest = {name: value for name, value in noted.items() if name != "sha256"}
+    noted["sha256"]["state.json"] = hashlib.sha256(json.dumps(rest, indent=2).encode()).hexdigest()
+    state.write_text(json.dumps(noted, indent=2))

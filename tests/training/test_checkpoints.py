@@ -45,7 +45,7 @@ def test_everything_comes_back_bit_for_bit(tmp_path: Path) -> None:
     assert equal(read.trainer, written.trainer)
     digests = read.state.pop("sha256")
     assert read.state == written.state
-    assert digests.keys() == {"model.safetensors", "ema.safetensors", "trainer.pt"}
+    assert digests.keys() == {"model.safetensors", "ema.safetensors", "trainer.pt", "state.json"}
 
 
 def test_without_an_average_there_is_no_file_of_it(tmp_path: Path) -> None:
@@ -70,8 +70,10 @@ def test_any_damage_is_noticed_and_the_one_before_is_used(tmp_path: Path, name: 
     older, newer = (checkpoints.save(tmp_path, snapshot(step)) for step in (5, 9))
     file = newer / name
     data = file.read_bytes()
-    if harm == "flip" and name != "state.json":
-        file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    if harm == "flip":
+        # The last digit of the state's own step, the last bit of the others.
+        changed = data.replace(b'"step": 9', b'"step": 8', 1)
+        file.write_bytes(changed if name == "state.json" else data[:-1] + bytes([data[-1] ^ 1]))
     elif harm == "remove":
         file.unlink()
     else:
@@ -104,40 +106,66 @@ def test_the_newest_is_the_one_with_the_highest_step(tmp_path: Path) -> None:
 def test_a_failed_write_leaves_the_others_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = checkpoints.save(tmp_path, snapshot(5))
     before = {file.name: file.read_bytes() for file in path.iterdir()}
-    real = checkpoints._write
+    real = os.write
 
-    def full(target: Path, data: bytes) -> None:
-        if target.name == "trainer.pt":
-            target.write_bytes(data[:100])
-            raise OSError(28, "No space left on device", str(target))
-        real(target, data)
+    def full(descriptor: int, data: bytes) -> int:
+        if len(data) > 100:
+            real(descriptor, data[:100])
+            raise OSError(28, "No space left on device")
+        return real(descriptor, data)
 
-    monkeypatch.setattr(checkpoints, "_write", full)
+    monkeypatch.setattr(os, "write", full)
     for step in (5, 6):
         with pytest.raises(OSError, match="No space left"):
             checkpoints.save(tmp_path, snapshot(step))
+    monkeypatch.undo()
     assert os.listdir(tmp_path / "checkpoints") == [path.name]
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
 
 
-def test_what_a_kill_left_behind_is_ignored_and_cleaned(tmp_path: Path) -> None:
+def test_a_failed_rename_puts_the_replaced_one_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = checkpoints.save(tmp_path, snapshot(5))
-    half = tmp_path / "checkpoints" / ".writing-step-00000009-123"
-    half.mkdir()
-    (half / "model.safetensors").write_bytes(b"half")
-    assert checkpoints.newest_usable(tmp_path) == path
-    checkpoints.clean(tmp_path)
+    real = os.replace
+
+    def refuse(source: Path, target: Path) -> None:
+        if Path(source).name == "written":
+            raise OSError(5, "Input/output error")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="Input/output error"):
+        checkpoints.save(tmp_path, snapshot(5))
+    assert checkpoints.damage(path) is None
     assert os.listdir(tmp_path / "checkpoints") == [path.name]
 
 
-def test_the_best_is_the_one_pointed_to(tmp_path: Path) -> None:
-    paths = [checkpoints.save(tmp_path, snapshot(step)) for step in (5, 9)]
-    assert checkpoints.best(tmp_path) == paths[1], "without a pointer, the newest"
-    checkpoints.mark_best(tmp_path, paths[0].name)
-    assert checkpoints.best(tmp_path) == paths[0]
-    (paths[0] / "trainer.pt").unlink()
-    with pytest.warns(UserWarning, match=r"step-00000005 is damaged: trainer.pt is missing"):
-        assert checkpoints.best(tmp_path) == paths[1]
+def test_what_a_kill_left_behind_is_ignored_and_cleaned(tmp_path: Path) -> None:
+    path = checkpoints.save(tmp_path, snapshot(5))
+    half = tmp_path / "checkpoints" / ".soar-0123456789abcdef.tmp"
+    half.mkdir()
+    (half / "model.safetensors").write_bytes(b"half")
+    assert checkpoints.newest_usable(tmp_path) == path
+    checkpoints.open_run(tmp_path, resume=True)
+    assert os.listdir(tmp_path / "checkpoints") == [path.name]
+
+
+def test_the_best_is_what_the_pointer_and_the_newest_checkpoint_know(tmp_path: Path) -> None:
+    first = checkpoints.save(tmp_path, snapshot(5, best={"step": 5}))
+    second = checkpoints.save(tmp_path, snapshot(9, best={"step": 5}))
+    assert checkpoints.best(tmp_path) == first, "killed before the first pointer"
+    checkpoints.mark_best(tmp_path, first.name)
+    third = checkpoints.save(tmp_path, snapshot(12, best={"step": 12}))
+    assert checkpoints.best(tmp_path) == third, "killed before the pointer was moved"
+    checkpoints.mark_best(tmp_path, third.name)
+    (third / "state.json").unlink()
+    assert checkpoints.best(tmp_path) == third, "a damaged choice is not replaced in silence"
+    (tmp_path / "checkpoints" / "best").write_bytes(b"\xff\x00")
+    assert checkpoints.best(tmp_path) == first, "what the newest usable one says"
+    (tmp_path / "checkpoints" / "best").unlink()
+    assert checkpoints.best(tmp_path) == first
+    for path in (first, second):
+        (path / "trainer.pt").unlink()
+    assert checkpoints.best(tmp_path) is None
 
 
 def test_pruning_keeps_the_newest_two_and_the_best(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ def train(*arguments: str) -> list[str]:
 def final_digests(run: Path) -> dict[str, str]:
     state = json.loads((run / "checkpoints" / "step-00000012" / "state.json").read_text())
     digests: dict[str, str] = state["sha256"]
+    # The state counts seconds.
+    del digests["state.json"]
     return digests
 
 

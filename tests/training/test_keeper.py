@@ -102,7 +102,7 @@ def test_a_best_that_could_not_be_written_is_none(tmp_path: Path, monkeypatch: p
         raise OSError("no space left")
 
     monkeypatch.setattr(checkpoints, "save", full)
-    assert "no space left; training goes on" in save(made, must_succeed=False)
+    assert "(no space left); training goes on" in save(made, must_succeed=False)
     assert made.standing.best is None, "a result would point to a folder that is not there"
     with pytest.raises(UserError, match="earlier checkpoints are untouched"):
         save(made)
@@ -119,3 +119,19 @@ def test_other_batches_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="the run has batch_size 8, got 16; a resumed run must keep it"):
         other.open(World(), resume=True)
     other.close()
+
+
+def test_a_view_of_the_metrics_that_fails_does_not_end_the_training(tmp_path: Path) -> None:
+    def full(_: int) -> None:
+        raise OSError("no space left")
+
+    broken, sound = small.Recorder(full), small.Recorder()
+    made = keeper(tmp_path)
+    made.sinks = (broken, sound)
+    made.open(World(), resume=False)
+    with pytest.warns(UserWarning, match=r"Recorder takes no more metrics \(no space left\)"):
+        made.log({"loss": 0.5})
+    made.log({"loss": 0.4})
+    made.close()
+    assert (len(broken.rows), len(sound.rows)) == (1, 2)
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2

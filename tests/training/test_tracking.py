@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import json
 import math
 import sys
@@ -65,6 +66,53 @@ def test_tensorboard_reads_back_what_was_logged_and_resumed(tmp_path: Path) -> N
 def test_a_sink_without_rows_makes_no_files(tmp_path: Path) -> None:
     TensorBoard(tmp_path).close()
     assert list(tmp_path.iterdir()) == []
+
+
+class Disk:
+    """A file on a disk that has room for so many bytes."""
+
+    def __init__(self, file: Any, room: int) -> None:
+        self.file, self.room = file, room
+
+    def write(self, data: bytes) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written: int = self.file.write(data[: self.room])
+        self.room -= written
+        return written
+
+    def fileno(self) -> int:
+        number: int = self.file.fileno()
+        return number
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def test_rows_wait_for_room_on_a_full_disk(tmp_path: Path) -> None:
+    made = MetricsFile(tmp_path)
+    made.log(1, {"loss": 0.5})
+    disk = Disk(made._file, room=10)
+    made._file = disk  # type: ignore[assignment]
+    text = r"metrics.jsonl: cannot be written \(No space left on device\); rows wait until it can"
+    with pytest.warns(UserWarning, match=text):
+        made.log(2, {"loss": 0.4})
+    made.log(3, {"loss": 0.3})  # said once, so this does not warn again
+    with pytest.raises(OSError, match="No space left"):
+        made.sync()
+    assert made.rows == 3
+    disk.room = 1000
+    made.log(4, {"loss": 0.2})
+    made.sync()
+    made.close()
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [1, 2, 3, 4]
+
+
+def test_metrics_that_cannot_be_opened_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").mkdir()
+    with pytest.raises(UserError, match=r"metrics.jsonl: cannot be opened \(Is a directory\)"):
+        MetricsFile(tmp_path)
 
 
 class FakeWandB(ModuleType):

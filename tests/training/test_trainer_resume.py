@@ -139,7 +139,7 @@ def test_a_full_disk_in_mid_training_is_told_and_survived(
     monkeypatch.setattr(checkpoints, "save", full_at_12)
     result = small.trainer(tmp_path, progress="plain").fit()
     assert result.status == "finished"
-    assert "No space left on device; training goes on" in capsys.readouterr().err
+    assert "No space left on device); training goes on" in capsys.readouterr().err
     assert result.best == tmp_path / "checkpoints" / "step-00000006", "12 could not be kept"
 
 
@@ -148,13 +148,14 @@ def test_a_full_disk_at_the_end_is_an_error_that_keeps_what_there_is(
 ) -> None:
     small.trainer(tmp_path, max_steps=6).fit()
 
-    def full(path: Path, data: bytes) -> None:
-        path.write_bytes(data)
+    def full(folder: Path, _: object) -> None:
+        folder.mkdir()
+        (folder / "half").write_bytes(b"")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoints, "_write_files", lambda folder, _: full(folder / "x", b""))
+    monkeypatch.setattr(checkpoints, "_write_files", full)
     trainer = small.trainer(tmp_path, resume=True, validation=ValidationSettings(every=9))
-    with pytest.raises(UserError, match="No space left on device; earlier checkpoints are untouched"):
+    with pytest.raises(UserError, match=r"No space left on device\); earlier checkpoints are untouched"):
         trainer.fit()
     assert [path.name for path in (tmp_path / "checkpoints").iterdir() if path.is_dir()] == ["step-00000006"]
     assert checkpoints.newest_usable(tmp_path) is not None

@@ -1,27 +1,29 @@
-"""A small training of a real objective on real data, run by `test_kill` in a process of its own.
+"""A small training that is run, and killed, by `test_kill` in a process of its own.
 
-The process may be made slow at one place, so that it can be killed there.
+The process may be made slow at one place, so that it can be killed there, or kill itself before one of the
+operations that it performs on the files of its run folder.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-import soar.data
-from soar import attacks, models
-from soar.data import Augmentation, Dataset
-from soar.objectives import Adversarial
-from soar.threat import Linf
-from soar.training import checkpoints, updates
-from soar.training.settings import TrainingSettings, ValidationSettings
+from soar import attacks, recipes
+from soar.runs import Run
+from soar.training import trainer, updates, validation
 from soar.training.trainer import Trainer
+from tests.training import small
 
-OPTIONS: dict[str, Any] = globals().get("OPTIONS", {})
+OPERATIONS = ("open", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "shutil.rmtree")
 
 
 def delay(owner: Any, name: str, seconds: float) -> None:
@@ -35,35 +37,60 @@ def delay(owner: Any, name: str, seconds: float) -> None:
     setattr(owner, name, slowly)
 
 
-def train(*, run: str, resume: bool, slow: str) -> None:
+class Counter:
+    """Counts what is done to the files of a folder, and kills this process before operation number `last`."""
+
+    def __init__(self, folder: Path, last: int | None) -> None:
+        self.folder, self.last, self.count = str(folder), last, 0
+        sys.addaudithook(self.listen)
+        self.real_write = os.write
+        os.write = self.write
+
+    def listen(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in OPERATIONS or self.folder not in str(arguments[0]):
+            return
+        # A file that is opened for reading only, by name or by descriptor.
+        if event == "open" and not int(arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR):
+            return
+        if self.is_last():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def write(self, descriptor: int, data: Any) -> int:
+        """Write half of what should be written, and die."""
+        if self.is_last():
+            self.real_write(descriptor, bytes(data)[: len(data) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.real_write(descriptor, data)
+
+    def is_last(self) -> bool:
+        self.count += 1
+        return self.count == self.last
+
+
+def make_trainer(run: Path) -> Trainer:
+    """Make a trainer whose last checkpoint is its best one, so that its end moves the pointer."""
+    attacked = validation.validate
+
+    def rising(*arguments: Any, **options: Any) -> validation.Scores:
+        scores = attacked(*arguments, **options)
+        return replace(scores, robust=scores.step / 100)
+
+    trainer.validate = rising  # type: ignore[attr-defined]
+    return small.trainer(run, resume=True, epochs=2, batch_size=16, save_steps=2, ema_decay=0.9)
+
+
+def train(*, run: str, slow: str = "", last: int | None = None) -> None:
+    """Begin a run or go on with it, as `soar train` does; note beside it how it ended."""
     torch.set_num_threads(1)
     if slow == "step":
         delay(updates.Updates, "apply", 0.02)
-    elif slow == "write":
-        delay(checkpoints, "_write", 0.2)
-    elif slow == "pointer":
-        delay(checkpoints, "save", 0.3)
     elif slow == "attack":
         delay(attacks, "run", 0.3)
-    data = soar.data.load("fashion-mnist-sample")
-    data = Dataset(
-        data.name, data.classes, data.shape, data.train.first(64), data.validation.first(16), data.test
-    )
-    model = models.build("cnn6", seed=1, image_shape=data.shape, options={"width": 4})
-    trainer = Trainer(
-        Adversarial(model, Linf("0.1"), steps=2),
-        data,
-        TrainingSettings(epochs=2, batch_size=8, lr=0.05, ema_decay=0.9, save_steps=3, eps_warmup_epochs=1.0),
-        ValidationSettings(steps=2),
-        run=Path(run),
-        augmentation=Augmentation(crop=2, flip=True),
-        resume=resume,
-        progress="quiet",
-    )
-    result = trainer.fit()
+    folder = Path(run)
+    made = make_trainer(folder)
+    counter = Counter(folder, last)
+    if not (folder / "recipe.toml").exists():
+        Run(folder, recipes.load("demo-robust")).create()
+    result = made.fit()
     summary = {"status": result.status, "reason": result.reason, "steps": result.steps}
-    (Path(run) / "result.json").write_text(json.dumps(summary))
-
-
-if OPTIONS:
-    train(**OPTIONS)
+    folder.with_suffix(".json").write_text(json.dumps(summary | {"operations": counter.count}))

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from soar import files
 from soar.errors import UserError
 from soar.options import convert
 from soar.training.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
@@ -102,7 +103,7 @@ def write(recipe: Recipe, path: Path) -> None:
     """Write a recipe as a TOML file that reads back as the same recipe."""
     import tomli_w
 
-    path.write_text(tomli_w.dumps(recipe.as_table()))
+    files.write(path, tomli_w.dumps(recipe.as_table()))
 
 
 def _check_names(table: dict[str, Any], kind: Any, prefix: str, origin: str) -> None:

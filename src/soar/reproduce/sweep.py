@@ -179,7 +179,7 @@ def _kept(recipe: Recipe, cache: Cache) -> Recipe:
     """Keep a copy of the weights that a training starts from, under a name that changes when they do."""
     if not recipe.training.start_from:
         return recipe
-    weights = find_weights(Path(recipe.training.start_from), "training.start_from").read_bytes()
+    weights = find_weights(Path(recipe.training.start_from), "training.start_from").file.read_bytes()
     copy = cache.folder / "weights" / f"{hashlib.sha256(weights).hexdigest()[:16]}.safetensors"
     if not (copy.exists() and copy.read_bytes() == weights):
         temporary = copy.with_name(f".{copy.name}.{os.getpid()}")

@@ -5,9 +5,10 @@ A checkpoint is a folder `checkpoints/step-00001234` of a run:
     model.safetensors   the weights
     ema.safetensors     their moving average, where there is one
     trainer.pt          optimizer and generator states, read with `weights_only=True`
-    state.json          step, position in the data, best so far, guards, SHA-256 of the files above
+    state.json          step, position in the data, best so far, guards, SHA-256 of all files and of itself
 
-It is written to a temporary folder, forced to disk and renamed, so it is there completely or not at all.
+It is written to a temporary folder, forced to disk and renamed, so it is there completely or not at all. The
+file `checkpoints/best` names the one that validation chose.
 """
 
 from __future__ import annotations
@@ -17,9 +18,7 @@ import io
 import json
 import os
 import re
-import shutil
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,11 +27,12 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from soar import files
 from soar.errors import UserError
 
 FOLDER = "checkpoints"
 _NAME = re.compile(r"step-\d{8,}")
-_TEMPORARY = ".writing-"
+_POINTER = "best"
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ def open_run(run: Path, *, resume: bool) -> Snapshot | None:
     """
     if not resume and (available(run) or (run / "metrics.jsonl").exists()):
         raise UserError(f"{run} holds a training already; resume it (flag --resume) or choose another folder")
-    clean(run)
+    files.clean(run)
+    files.clean(run / FOLDER)
     newest = newest_usable(run)
     return load(newest) if newest else None
 
@@ -88,18 +89,18 @@ def save(run: Path, snapshot: Snapshot) -> Path:
         OSError: when it cannot be written; whatever was saved before is untouched
     """
     target = run / FOLDER / name_of(snapshot.state["step"])
-    temporary = target.with_name(f"{_TEMPORARY}{target.name}-{os.getpid()}")
-    replaced = target.with_name(f"{_TEMPORARY}replaced-{target.name}-{os.getpid()}")
-    try:
-        temporary.mkdir(parents=True)
-        _write_files(temporary, snapshot)
+    with files.temporary_folder(target.parent) as folder:
+        written, replaced = folder / "written", folder / "replaced"
+        _write_files(written, snapshot)
         if target.exists():
             os.replace(target, replaced)
-        os.replace(temporary, target)
-        _sync(target.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(replaced, ignore_errors=True)
+        try:
+            os.replace(written, target)
+        except OSError:
+            if replaced.exists():
+                os.replace(replaced, target)
+            raise
+        files.sync(target.parent)
     return target
 
 
@@ -118,15 +119,18 @@ def available(run: Path) -> list[Path]:
     """List the checkpoints of a run, oldest first, whether they can be read or not."""
     folder = run / FOLDER
     found = folder.iterdir() if folder.is_dir() else []
-    return sorted((path for path in found if _NAME.fullmatch(path.name)), key=_step)
+    return sorted((path for path in found if _NAME.fullmatch(path.name)), key=lambda path: _step(path.name))
 
 
 def damage(path: Path) -> str | None:
-    """Say what is wrong with a checkpoint, or None when every file is as it was written."""
+    """Return what is wrong with a checkpoint, or None if every file is as it was written."""
     try:
-        digests: dict[str, str] = json.loads((path / "state.json").read_text())["sha256"]
+        state = json.loads((path / "state.json").read_text())
+        digests: dict[str, str] = state.pop("sha256")
+        if digests.pop("state.json") != _digest(_text(state)):
+            return "state.json has changed since it was written"
         for name, digest in digests.items():
-            if hashlib.sha256((path / name).read_bytes()).hexdigest() != digest:
+            if _digest((path / name).read_bytes()) != digest:
                 return f"{name} has changed since it was written"
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
@@ -136,22 +140,43 @@ def damage(path: Path) -> str | None:
 
 
 def newest_usable(run: Path) -> Path | None:
-    """Find the newest checkpoint whose files are undamaged, with a warning when it is not the newest."""
-    return _first_usable(reversed(available(run)))
+    """Find the newest checkpoint whose files are undamaged, with a warning if it is not the newest."""
+    refused: dict[Path, str] = {}
+    found = None
+    for path in reversed(available(run)):
+        problem = damage(path)
+        if problem is None:
+            found = path
+            break
+        refused[path] = problem
+    instead = f"using {found}" if found else "no other is left"
+    for bad, why in refused.items():
+        warnings.warn(f"checkpoint {bad} is damaged: {why}; {instead}", stacklevel=2)
+    return found
 
 
 def best(run: Path) -> Path | None:
-    """Find the checkpoint that validation chose, or the newest usable one when there is none."""
-    pointer = run / FOLDER / "best"
-    chosen = [pointer.parent / pointer.read_text().strip()] if pointer.exists() else []
-    return _first_usable([*chosen, *reversed(available(run))])
+    """Return the checkpoint that validation chose, damaged or not; None if there is no checkpoint.
+
+    A process that was killed right after it wrote a checkpoint has not moved the pointer yet, but the
+    checkpoint itself says which one is the best. A later choice always replaces an earlier one.
+    """
+    pointer = run / FOLDER / _POINTER
+    chosen = [pointer.read_text(errors="replace").strip()] if pointer.exists() else []
+    for path in reversed(available(run)):
+        if damage(path) is None:
+            state = json.loads((path / "state.json").read_text())
+            chosen.append(name_of(state["best"]["step"]) if state.get("best") else path.name)
+            break
+    names = [name for name in chosen if _NAME.fullmatch(name)]
+    return run / FOLDER / max(names, key=_step) if names else None
 
 
 def mark_best(run: Path, name: str) -> None:
     """Point to the best checkpoint, atomically."""
-    pointer = run / FOLDER / "best"
+    pointer = run / FOLDER / _POINTER
     if not pointer.exists() or pointer.read_text().strip() != name:
-        replace_text(pointer, name + "\n")
+        files.write(pointer, name + "\n")
 
 
 def prune(run: Path, *, keep: str | None, newest: int = 2) -> None:
@@ -164,56 +189,30 @@ def prune(run: Path, *, keep: str | None, newest: int = 2) -> None:
     """
     for path in available(run)[:-newest]:
         if path.name != keep:
-            doomed = path.with_name(f"{_TEMPORARY}pruned-{path.name}")
-            os.replace(path, doomed)
-            shutil.rmtree(doomed)
-
-
-def clean(run: Path) -> None:
-    """Remove what a killed process left half written or half deleted."""
-    for path in (run / FOLDER).glob(f"{_TEMPORARY}*"):
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a small file so that a reader sees the old text or the new, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        _write(temporary, text.encode())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _first_usable(candidates: Iterable[Path]) -> Path | None:
-    refused: dict[Path, str] = {}
-    for path in candidates:
-        if path in refused:
-            continue
-        problem = damage(path)
-        if problem is None:
-            for bad, why in refused.items():
-                warnings.warn(f"checkpoint {bad} is damaged: {why}; using {path}", stacklevel=3)
-            return path
-        refused[path] = problem
-    for bad, why in refused.items():
-        warnings.warn(f"checkpoint {bad} is damaged: {why}; no other is left", stacklevel=3)
-    return None
+            with files.temporary_folder(path.parent) as folder:
+                os.replace(path, folder / path.name)
 
 
 def _write_files(folder: Path, snapshot: Snapshot) -> None:
-    files = {"model.safetensors": safetensors.torch.save(_plain(snapshot.model))}
+    contents = {"model.safetensors": safetensors.torch.save(_plain(snapshot.model))}
     if snapshot.ema is not None:
-        files["ema.safetensors"] = safetensors.torch.save(_plain(snapshot.ema))
+        contents["ema.safetensors"] = safetensors.torch.save(_plain(snapshot.ema))
     buffer = io.BytesIO()
     torch.save(snapshot.trainer, buffer)
-    files["trainer.pt"] = buffer.getvalue()
-    for name, data in files.items():
-        _write(folder / name, data)
-    digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    state = json.dumps(snapshot.state | {"sha256": digests}, indent=2)
-    _write(folder / "state.json", state.encode())
-    _sync(folder)
+    contents["trainer.pt"] = buffer.getvalue()
+    digests = {name: _digest(data) for name, data in contents.items()}
+    digests["state.json"] = _digest(_text(snapshot.state))
+    contents["state.json"] = _text(snapshot.state | {"sha256": digests})
+    for name, data in contents.items():
+        files.write(folder / name, data)
+
+
+def _text(state: dict[str, Any]) -> bytes:
+    return json.dumps(state, indent=2).encode()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -224,20 +223,5 @@ def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _step(path: Path) -> int:
-    return int(path.name.removeprefix("step-"))
+def _step(name: str) -> int:
+    return int(name.removeprefix("step-"))

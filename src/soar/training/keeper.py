@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from torch import Tensor
@@ -78,13 +80,17 @@ class Keeper:
         if snapshot is not None:
             self._restore(snapshot, world)
         rows = snapshot.state["metrics_rows"] if snapshot else 0
-        world.on_main(lambda: self._open_metrics(rows))
+        world.on_main(lambda: self._open_files(rows))
 
     def log(self, row: dict[str, float | str]) -> None:
         """Write a row of figures to every sink."""
         whole = {"epoch": self.epoch} | row | {"seconds": round(self.seconds, 3)}
         for sink in self._all_sinks():
-            sink.log(self.standing.step, whole)
+            try:
+                sink.log(self.standing.step, whole)
+            except OSError as error:
+                warnings.warn(f"{type(sink).__name__} takes no more metrics ({error})", stacklevel=2)
+                self.sinks = [other for other in self.sinks if other is not sink]
 
     def is_overdue(self) -> bool:
         """Whether the newest checkpoint is older than the settings allow."""
@@ -112,7 +118,7 @@ class Keeper:
             try:
                 self._write(all_generators)
             except OSError as error:
-                problem = f"cannot save a checkpoint in {self.run}: {error}"
+                problem = f"cannot save a checkpoint in {self.run} ({error})"
         problem = world.from_main(problem)
         if problem and must_succeed:
             raise UserError(f"{problem}; earlier checkpoints are untouched")
@@ -147,11 +153,18 @@ class Keeper:
             },
         )
         checkpoints.save(self.run, snapshot)
+        # The checkpoint is there and says itself which one is the best; tidying is tried again next time.
+        with suppress(OSError):
+            self._tidy()
+
+    def _tidy(self) -> None:
         checkpoints.mark_best(self.run, self.best.name)
         checkpoints.prune(self.run, keep=self.best.name)
 
-    def _open_metrics(self, rows: int) -> None:
-        self.run.mkdir(parents=True, exist_ok=True)
+    def _open_files(self, rows: int) -> None:
+        if self.best.exists():
+            # The process that wrote the checkpoint may have been killed before it came to this.
+            self._tidy()
         self.metrics = MetricsFile(self.run, rows=rows)
 
     def _restore(self, snapshot: checkpoints.Snapshot, world: World) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from soar import files
 from soar.errors import UserError
 from soar.training.validation import Scores
 
@@ -49,9 +49,7 @@ class Outcome(NamedTuple):
 
     def save(self, run: Path) -> None:
         """Write it into the run folder, whole or not at all."""
-        temporary = run / f".{OUTCOME}.{os.getpid()}"
-        temporary.write_text(json.dumps(self._asdict()) + "\n")
-        os.replace(temporary, run / OUTCOME)
+        files.write(run / OUTCOME, json.dumps(self._asdict()) + "\n")
 
     @staticmethod
     def load(run: Path) -> Outcome | None:

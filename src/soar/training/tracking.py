@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import importlib
 import os
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
-from soar.errors import UserError, unknown
-from soar.training.checkpoints import replace_text
+from soar import files
+from soar.errors import FileError, UserError, reason_of, unknown
 
 METRICS = "metrics.jsonl"
 """the file of a run folder that holds a row for every update and every validation"""
@@ -32,17 +34,32 @@ class Sink(Protocol):
 
 
 class MetricsFile:
-    """The file `metrics.jsonl` of a run: one JSON object a line, written at once.
+    """The file `metrics.jsonl` of a run: one JSON object per line, written at once.
+
+    On a full disk, rows wait in memory until they can be written: training goes on.
 
     Args:
         run: the run folder
         rows: how many rows of an existing file to keep; those after them belong to steps that were
             made after the checkpoint from which the run resumes, and are dropped in one atomic move
+
+    Raises:
+        UserError: if the file cannot be opened, or rows are missing
     """
 
     def __init__(self, run: Path, *, rows: int = 0) -> None:
         self.path = run / METRICS
         self.rows = rows
+        self._waiting = b""
+        try:
+            self._keep(rows)
+            self._file = self.path.open("ab", buffering=0)
+        except UserError:
+            raise
+        except OSError as error:
+            raise FileError(f"{self.path}: cannot be opened ({reason_of(error)})") from None
+
+    def _keep(self, rows: int) -> None:
         if self.path.exists():
             with self.path.open() as file:
                 kept = list(islice(file, rows))
@@ -51,23 +68,41 @@ class MetricsFile:
                     f"{self.path} has {len(kept)} rows, but the checkpoint was made after {rows}; "
                     "put the complete file back or start a new run"
                 )
-            replace_text(self.path, "".join(kept))
+            files.write(self.path, "".join(kept))
         elif rows:
             raise UserError(f"{self.path} is missing; put it back or start a new run")
-        self._file = self.path.open("ab", buffering=0)
 
     def log(self, step: int, row: Mapping[str, float | str]) -> None:
         """Append a row; infinities and NaN, for which JSON has no form, become null."""
-        self._file.write(msgspec.json.encode({"step": step, **row}) + b"\n")
+        was_waiting = bool(self._waiting)
+        self._waiting += msgspec.json.encode({"step": step, **row}) + b"\n"
         self.rows += 1
+        try:
+            self._write()
+        except OSError as error:
+            if not was_waiting:
+                text = f"{self.path}: cannot be written ({reason_of(error)}); rows wait until it can"
+                warnings.warn(text, stacklevel=2)
 
     def sync(self) -> None:
-        """Force the rows to disk, before a checkpoint that counts on them."""
+        """Force the rows to disk, before a checkpoint that counts on them.
+
+        Raises:
+            OSError: if they cannot be written
+        """
+        self._write()
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Close the file."""
+        with suppress(OSError):
+            self._write()
         self._file.close()
+
+    def _write(self) -> None:
+        """Write what waits; a row that was written in part goes on where it stopped."""
+        while self._waiting:
+            self._waiting = self._waiting[self._file.write(self._waiting) :]
 
 
 class TensorBoard:

@@ -125,13 +125,13 @@ class Trainer:
             try:
                 with generators.seeded(self.seed, self.world.rank, self.device):
                     status, reason = self._train()
+                best, seconds = self.keeper.best, self.keeper.seconds
+                if self.world.is_main and status != "interrupted":
+                    Outcome(status, reason, round(seconds, 1)).save(self.run)
             finally:
                 self.objective.threat = self.threat
                 self.keeper.close()
                 self.updates.work_alone()
-        best, seconds = self.keeper.best, self.keeper.seconds
-        if self.world.is_main and status != "interrupted":
-            Outcome(status, reason, round(seconds, 1)).save(self.run)
         return FitResult(
             status,
             reason,

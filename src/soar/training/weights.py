@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import safetensors
 import safetensors.torch
 from torch import Tensor, nn
 
-from soar.errors import UserError
+from soar.errors import FileError, UserError, reason_of
 from soar.training import checkpoints
 
 
-def find_weights(source: Path, where: str) -> Path:
-    """Find the file with the weights that a path stands for.
+@dataclass(frozen=True)
+class Weights:
+    """The weights that a model was filled with, for the record beside every result.
+
+    Args:
+        file: where they were read
+        sha256: of the file
+        step: the training step of the checkpoint they are part of
+    """
+
+    file: Path
+    sha256: str
+    step: int | None = None
+
+    def __str__(self) -> str:
+        step = "" if self.step is None else f"step {self.step}, "
+        return f"{self.file} ({step}sha256 {self.sha256[:12]})"
+
+
+def find_weights(source: Path, where: str) -> Weights:
+    """Find the weights that a path stands for.
 
     A run folder stands for its best checkpoint, a checkpoint for the weights that were validated: the
     moving average where there is one.
@@ -24,21 +46,45 @@ def find_weights(source: Path, where: str) -> Path:
         where: the field or flag that gave the path, for messages
 
     Raises:
-        UserError: when there are no weights
+        UserError: if there are no weights, or those of the best checkpoint are damaged
     """
     if source.is_file() and source.suffix == ".safetensors":
-        return source
-    folder = source if _of(source) else checkpoints.best(source)
-    file = _of(folder) if folder else None
-    if file is None:
+        return describe_file(source)
+    folder = source if _of(source) or (source / "state.json").exists() else checkpoints.best(source)
+    if folder is None:
         raise UserError(
             f"{where}: got '{source}', which holds no usable weights; "
             "allowed: a run folder, a checkpoint folder or a .safetensors file"
         )
-    return file
+    problem = checkpoints.damage(folder)
+    file = _of(folder)
+    if problem is not None or file is None:
+        raise _damaged(folder, problem or "model.safetensors is missing", where)
+    return describe_file(file, json.loads((folder / "state.json").read_text())["step"])
 
 
-def load_weights(model: nn.Module, source: Path, where: str) -> Path:
+def describe_file(file: Path, step: int | None = None) -> Weights:
+    """Return the record of a file of weights.
+
+    Raises:
+        UserError: if it cannot be read
+    """
+    try:
+        with file.open("rb") as stream:
+            return Weights(file, hashlib.file_digest(stream, "sha256").hexdigest(), step)
+    except OSError as error:
+        raise FileError(f"{file}: cannot be read ({reason_of(error)})") from None
+
+
+def _damaged(folder: Path, problem: str, where: str) -> UserError:
+    """Refuse a checkpoint; others would give other numbers, so they are only named."""
+    others = [path.name for path in checkpoints.available(folder.parent.parent) if path != folder]
+    usable = [name for name in others if checkpoints.damage(folder.parent / name) is None]
+    hint = f"name another one, {' or '.join(usable)} (flag --checkpoint)" if usable else "no other is left"
+    return UserError(f"{where}: checkpoint {folder} is damaged ({problem}); {hint}")
+
+
+def load_weights(model: nn.Module, source: Path, where: str) -> Weights:
     """Fill a model with saved weights; every tensor must be there and have the right shape.
 
     Args:
@@ -47,18 +93,19 @@ def load_weights(model: nn.Module, source: Path, where: str) -> Path:
         where: the field or flag that gave the path, for messages
 
     Returns:
-        The file that was read.
+        What was read.
 
     Raises:
-        UserError: when there are no weights, or they are those of another model
+        UserError: if there are no weights, they are damaged, or they are those of another model
     """
-    file = find_weights(source, where)
+    found = find_weights(source, where)
+    file = found.file
     try:
         saved = safetensors.torch.load_file(file)
     except safetensors.SafetensorError as error:
         raise UserError(f"{where}: '{file}' is not a safetensors file ({error})") from None
     fill(model, saved, f"{where}: '{file}'")
-    return file
+    return found
 
 
 def fill(model: nn.Module, saved: Mapping[str, Tensor], origin: str) -> None:

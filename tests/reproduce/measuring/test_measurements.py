@@ -105,7 +105,7 @@ def test_weights_of_a_users_own_are_measured(wanted: dict[str, Job], tmp_path: P
 
     cache = Cache(Path(next(iter(wanted.values())).payload["cache"]))
     trained = network("soar", SMOKE, 0)
-    file = find_weights(cache.network(trained.key), "test")
+    file = find_weights(cache.network(trained.key), "test").file
     row = "ResNet / SOAR"
     (job,) = [
         one

@@ -64,7 +64,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda run: (run / STEP / "model.safetensors").unlink(),
         "model.safetensors is missing",
     ),
-    "which is best": (lambda run: (run / "checkpoints" / "best").unlink(), "best checkpoint cannot be read"),
+    "no checkpoint": (lambda run: shutil.rmtree(run / "checkpoints"), "there is no checkpoint"),
 }
 
 

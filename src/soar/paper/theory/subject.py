@@ -84,20 +84,16 @@ def open_subject(run: runs.Run, examples: int, *, root: Path | None = None) -> S
     Raises:
         UserError: if the run's threat is not an linf ball, or there are no weights
     """
-    from soar.training.weights import load_weights
-
     threat = run.threat()
     if not isinstance(threat, Linf):
         raise UserError(f"RUN: {run.path} was trained for {threat}; tightness is about linf threats")
     data = run.data(root)
-    model = run.model(len(data.classes), data.shape)
-    load_weights(model, run.path, "RUN")
     split = data.test.first(examples)
     name = run.path.name if run.path.parent == Path() else f"{run.path.parent.name}/{run.path.name}"
     return Subject(
         name=name,
         data_name=f"{data.name} (test)",
-        model=model.eval(),
+        model=run.trained_model(data).eval(),
         threat=threat,
         x=to_unit(split.images),
         y=split.labels,

@@ -60,13 +60,11 @@ def _fault_of_best(run: Path) -> str:
     """Say what is wrong with the checkpoint that validation chose; another one would give other numbers."""
     from soar.training import checkpoints
 
-    pointer = run / checkpoints.FOLDER / "best"
-    try:
-        name = pointer.read_text().strip()
-    except (OSError, UnicodeDecodeError):
-        return "the name of the best checkpoint cannot be read"
-    fault = checkpoints.damage(pointer.parent / name)
-    return f"checkpoint {name[:40]}: {fault}" if fault else ""
+    best = checkpoints.best(run)
+    if best is None:
+        return "there is no checkpoint"
+    fault = checkpoints.damage(best)
+    return f"checkpoint {best.name}: {fault}" if fault else ""
 
 
 def _fault_of_unfinished(run: Path) -> str:

@@ -58,10 +58,10 @@ def is_hash_of(key: str, recipe: Recipe) -> bool:
     from soar.training.weights import find_weights
 
     try:
-        content = find_weights(path, "training.start_from").read_bytes()
-    except (UserError, OSError):
+        weights = find_weights(path, "training.start_from")
+    except UserError:
         return False
-    return recipe_hash(recipe, hashlib.sha256(content).hexdigest()[:16]) == key
+    return recipe_hash(recipe, weights.sha256[:16]) == key
 
 
 def digest(value: Any) -> str:
