@@ -55,10 +55,13 @@ def build():
     assert main(["diagnose", *words, "--examples", "150", "--threads", "1", "--quiet"]) == 0
     found = Diagnosis.load("diagnosis.json")
     assert found.verdict == "masked" and found.against[0].finding == "masked"
-    assert "verdict: masked" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "verdict: masked" in shown.out
+    text = "soar: warning: no --weights: loud_net:build keeps the weights that it is built with\n"
+    assert shown.err == text
     assert main(["evaluate", *words, "--examples", "150", "--threads", "1", "--quiet"]) == 0
-    shown = capsys.readouterr().out.splitlines()
-    assert sum(line.startswith("masked: ") for line in shown) == 1, "evaluate says so in one line"
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("masked: ") for line in lines) == 1, "evaluate says so in one line"
 
 
 def test_an_interrupted_diagnosis_goes_on(run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,18 +1,26 @@
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from soar import attacks
 from soar.cli.main import main
-from soar.evaluation import Assessment
+from soar.errors import FileError
+from soar.evaluation import Assessment, work
 from soar.threat import L2, Linf
+from soar.training import checkpoints
 from tests.cli.tiny import TINY
 
 QUICK = ["--examples", "40", "--threads", "1", "--quiet"]
@@ -131,3 +139,78 @@ def test_a_transfer_attack_takes_its_source_from_a_run(run: Path, tmp_path: Path
     (found,) = Assessment.load(output).attacks
     assert found.label == f"PGD-3 from {run.name}" and found.parameters["source_name"] == run.name
     assert not found.backward.any()
+
+
+def copied(run: Path, folder: Path) -> Path:
+    """Copy a run without its results, and save its weights a second time as an earlier checkpoint."""
+    shutil.copytree(run, folder, ignore=shutil.ignore_patterns("assessment*", "diagnosis*"))
+    newest = checkpoints.newest_usable(folder)
+    assert newest is not None
+    snapshot = checkpoints.load(newest)
+    state = {name: value for name, value in snapshot.state.items() if name != "sha256"} | {"step": 1}
+    checkpoints.save(folder, replace(snapshot, state=state))
+    return newest
+
+
+def test_an_assessment_names_the_weights_it_is_about(run: Path, tmp_path: Path) -> None:
+    newest = copied(run, tmp_path / "run")
+    words = ["evaluate", str(tmp_path / "run"), *QUICK, "--attacks", "fgsm"]
+    assert main(words) == 0
+    found = Assessment.load(tmp_path / "run" / "assessment.json").weights
+    assert found is not None and found.file == newest / "model.safetensors"
+    assert found.sha256 == hashlib.sha256(found.file.read_bytes()).hexdigest()
+    assert found.step == json.loads((newest / "state.json").read_text())["step"]
+    assert main([*words, "--checkpoint", "step-00000001"]) == 0
+    chosen = Assessment.load(tmp_path / "run" / "assessment-2.json").weights
+    assert chosen is not None and chosen.step == 1
+
+
+@pytest.mark.parametrize("command", ["evaluate", "diagnose", "report", "export"])
+@pytest.mark.parametrize("harm", ["damaged", "deleted"])
+def test_other_weights_than_the_best_are_used_only_if_named(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, harm: str
+) -> None:
+    newest = copied(run, tmp_path / "run")
+    if harm == "damaged":
+        (newest / "model.safetensors").write_bytes(b"half")
+    else:
+        shutil.rmtree(newest)
+    capsys.readouterr()
+    output = tmp_path / ("page.html" if command == "report" else "output")
+    flags = ["--output", str(output)] + (["--format", "torchscript"] if command == "export" else [])
+    assert main([command, str(tmp_path / "run"), *flags]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1 and f"checkpoint {newest} is damaged" in lines[0]
+    assert lines[0].endswith("name another one, step-00000001 (flag --checkpoint)")
+    assert not output.exists()
+    if command == "export":
+        assert main([command, str(tmp_path / "run"), *flags, "--checkpoint", "step-00000001"]) == 0
+        assert output.exists()
+
+
+def test_a_result_that_cannot_be_saved_has_been_shown_and_is_not_computed_again(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "found.json"
+    words = ["evaluate", str(run), *QUICK, "--attacks", "pgd", "--output", str(output)]
+
+    def full(*_: Any) -> None:
+        raise FileError(f"{output}: cannot be written (No space left on device)")
+
+    monkeypatch.setattr(Assessment, "save", full)
+    assert main(words) == 2
+    shown = capsys.readouterr()
+    assert "worst case" in shown.out
+    assert shown.err == f"soar: {output}: cannot be written (No space left on device)\n"
+    monkeypatch.undo()
+    attacked: list[int] = []
+    attack = attacks.run
+
+    def counted(model: Any, recipe: Any, threat: Any, images: Any, *rest: Any, **options: Any) -> Any:
+        attacked.append(len(images))
+        return attack(model, recipe, threat, images, *rest, **options)
+
+    monkeypatch.setattr(work, "run", counted)
+    assert main(words) == 0
+    assert sum(attacked) == 0, "the journal was kept"
+    assert Assessment.load(output).names == ["clean", "PGD-20", "worst case"]

@@ -13,6 +13,7 @@ from soar.errors import UserError
 from soar.evaluation import Assessment, AttackResult
 from soar.evaluation.diagnosis import Diagnosis, Evidence, Verdict
 from soar.threat import L2, Linf
+from soar.training.weights import Weights
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 LABELS = torch.tensor([0, 1, 2, 0, 1])
@@ -72,7 +73,7 @@ def diagnosis(finding: Verdict = "masked", *, is_whole: bool = False) -> Diagnos
 def first_version() -> dict[str, Any]:
     """A file as the first version wrote it."""
     stored = assessment().as_dict()
-    for name in ("kind", "classes", "predicted", "diagnosis"):
+    for name in ("kind", "classes", "predicted", "diagnosis", "weights"):
         del stored[name]
     for attack in stored["attacks"]:
         del attack["said"]
@@ -114,16 +115,20 @@ def test_the_verdict_is_that_of_the_diagnosis() -> None:
 
 
 def test_saving_and_loading_keeps_everything(tmp_path: Path) -> None:
-    found = replace(assessment(), diagnosis=diagnosis(), notes=("odd\n",), model="\udce4 ü [b]")
+    weights = Weights(Path("runs/a/model.safetensors"), 64 * "a", 12)
+    found = replace(
+        assessment(), diagnosis=diagnosis(), notes=("odd\n",), model="\udce4 ü [b]", weights=weights
+    )
     path = tmp_path / "deep" / "assessment.json"
     found.save(path)
     back = Assessment.load(path)
     assert back.as_dict() == found.as_dict()
+    assert back.weights == weights
     assert back.threat == Linf("8/255") and back.diagnosis == found.diagnosis
     assert back.attacks[0].said is not None and back.attacks[0].said.tolist() == [0, 1, 0, 1, 2]
     assert list(path.parent.iterdir()) == [path]
     stored = json.loads(path.read_text())
-    assert stored["format"] == 2 and stored["kind"] == "assessment"
+    assert stored["format"] == 3 and stored["kind"] == "assessment"
     assert stored["threat"] == {"norm": "linf", "eps": "8/255"}
     assert stored["accuracy"]["worst case"]["share"] == 0.2
 
@@ -149,12 +154,22 @@ def test_files_of_the_first_version_load_without_what_they_do_not_tell(tmp_path:
     assert back.said("worst case") is None and back.said("clean") is None and back.said("A") is None
     assert back.classes == () and back.verdict is None
     back.save(path)
-    assert json.loads(path.read_text())["format"] == 2
+    assert json.loads(path.read_text())["format"] == 3
     assert Assessment.load(path).as_dict() == back.as_dict()
     # The rest is as it was.
     bare = [replace(one, said=None) for one in assessment().attacks]
     expected = replace(assessment(), predicted=None, classes=(), attacks=tuple(bare))
     assert back.as_dict() == expected.as_dict()
+
+
+def test_files_of_the_second_version_did_not_name_their_weights(tmp_path: Path) -> None:
+    stored = replace(assessment(), diagnosis=diagnosis()).as_dict()
+    for part, version in ((stored, 2), (stored["diagnosis"], 1)):
+        del part["weights"]
+        part["format"] = version
+    (tmp_path / "a.json").write_text(json.dumps(stored))
+    back = Assessment.load(tmp_path / "a.json")
+    assert back.weights is None and back.as_dict() == replace(assessment(), diagnosis=diagnosis()).as_dict()
 
 
 def test_the_first_files_had_neither_notes_nor_samples(tmp_path: Path) -> None:

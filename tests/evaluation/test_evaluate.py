@@ -15,7 +15,7 @@ from soar.errors import UserError
 from soar.evaluation import Assessment, diagnose, evaluate
 from soar.evaluation.averaged import Averaged
 from soar.evaluation.diagnosis import Diagnosis
-from soar.evaluation.journal import Journal, fingerprint
+from soar.evaluation.journal import fingerprint
 from soar.threat import L2, Linf
 from soar.training.distributed import World
 from tests.attacks.problems import Linear, TinyNet, images, said
@@ -121,28 +121,13 @@ def test_journals_of_other_weights_attacks_or_seeds_are_not_used(tmp_path: Path)
     assert weaker.worst_case == weaker.accuracy("clean")
 
 
-def test_journal_lines_cut_by_a_crash_are_passed_over(tmp_path: Path) -> None:
-    path = tmp_path / "j.jsonl"
-    (tmp_path / "j.rank0.jsonl").write_text('["f", "A", 3, 1, 5, 4, 7]\n["f", "A", 4, 0,')
-    (tmp_path / "j.rank1.jsonl").write_text('["f", "A", 9, 0, 2, 1, 6]\n["g", "A", 5, 0, 2, 1, 6]\n')
-    with Journal(path, "f") as journal:
-        assert journal.known == {"A": {3: (1, 5, 4, 7), 9: (0, 2, 1, 6)}}
-
-
-@pytest.mark.parametrize(
-    "line", ['["f", "A", 3, 1, 5, 4]', "3", "null", "[]", '["f", "A", 1, 2, 3, 4, 5, 6]', "\x00"]
-)
-def test_journal_lines_of_another_form_are_passed_over(tmp_path: Path, line: str) -> None:
-    (tmp_path / "j.rank0.jsonl").write_text(line + "\n")
-    with Journal(tmp_path / "j.jsonl", "f") as journal:
-        assert journal.known == {}
-
-
 def test_fingerprints_see_weights_and_description() -> None:
     one, other = TinyNet(seed=0), TinyNet(seed=1)
-    prints = {fingerprint(one, "a"), fingerprint(one, "b"), fingerprint(other, "a")}
-    assert len(prints) == 3
-    assert fingerprint(one, "a") == fingerprint(TinyNet(seed=0), "a")
+    x, y = torch.rand(2, 1, 2, 2), torch.tensor([0, 1])
+    prints = {fingerprint(one, "a", x, y), fingerprint(one, "b", x, y), fingerprint(other, "a", x, y)}
+    prints |= {fingerprint(one, "a", x + 1, y), fingerprint(one, "a", x, 1 - y)}
+    assert len(prints) == 5
+    assert fingerprint(one, "a", x, y) == fingerprint(TinyNet(seed=0), "a", x.clone(), y)
 
 
 def test_data_that_cannot_be_evaluated_is_refused() -> None:

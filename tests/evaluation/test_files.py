@@ -58,7 +58,7 @@ def loaded_or_refused(path: Path, load: Callable[[Path], T]) -> T | None:
         (b'{"format": 2, "kind": [1]}', "got something else, expected an assessment written by soar"),
         (b'{"format": 2, "seed": NaN}', "damaged assessment (NaN is not a number that JSON knows)"),
         (b'{"format": 2, "seed": 1e999}', "damaged assessment (1e999 is too large)"),
-        (b'{"format": 2}', "damaged assessment (Object missing required field `kind`)"),
+        (b'{"format": 3}', "damaged assessment (Object missing required field `kind`)"),
         (b'{"format": 1}', "damaged assessment (KeyError: 'attacks')"),
         (b'{"format": 2, "a":' + b"[" * 100_000, "damaged assessment (RecursionError: "),
         (b'{"format": 2, "seed": ' + b"9" * 5000 + b"}", "damaged assessment (Exceeds the limit"),
@@ -92,16 +92,17 @@ def test_one_kind_is_not_taken_for_another(tmp_path: Path) -> None:
     assert said == "got an assessment, expected a diagnosis written by soar"
 
 
-@pytest.mark.parametrize("version", [0, 3, 99, "99", 2.5, True, None, [2]])
+@pytest.mark.parametrize("version", [0, 4, 99, "99", 2.5, True, None, [2]])
 def test_other_versions_are_refused_by_name(tmp_path: Path, version: object) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps(whole() | {"format": version}))
     assert complaint(path) == (
-        f"got version {version!r} of the assessment format, expected 1 or 2;"
+        f"got version {version!r} of the assessment format, expected 1 or 2 or 3;"
         " it was written by another version of soar"
     )
     path.write_text(json.dumps(diagnosis().as_dict() | {"format": 3}))
-    assert complaint(path, Diagnosis.load).startswith("got version 3 of the diagnosis format, expected 1;")
+    said = complaint(path, Diagnosis.load)
+    assert said.startswith("got version 3 of the diagnosis format, expected 1 or 2;")
 
 
 def put(*way: Any, value: Any) -> Change:
@@ -154,7 +155,8 @@ DAMAGE: list[tuple[Change, str]] = [
         "accuracy of worst case is 0.4 but the examples give 0.2",
     ),
     (put("diagnosis", "evidence", 0, "finding", value="fine"), "Invalid enum value 'fine'"),
-    (put("diagnosis", "format", value=2), "Invalid enum value 2 - at `$.diagnosis.format`"),
+    (put("diagnosis", "format", value=3), "Invalid enum value 3 - at `$.diagnosis.format`"),
+    (put("weights", value={"file": "w", "sha256": "0", "step": 1}), "Expected `str` matching regex"),
     (lambda tree: tree.pop("seed"), "Object missing required field `seed`"),
     (
         lambda tree: tree["attacks"][0].pop("said"),

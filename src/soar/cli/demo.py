@@ -94,6 +94,7 @@ def _report(opened: list[Run], conditions: Conditions, *, examples: int) -> None
                 data_name=f"{data.name} (test)",
                 progress=conditions.progress,
                 journal=journal,
+                weights=run.weights(),
             )
             found.save(output)
             remove_journals(journal)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.cli.common import add_machine_flags, mode, set_up_machine
-from soar.cli.subject import add_subject_flags, result_path, subject
+from soar.cli.subject import add_subject_flags, result_file, subject
 from soar.errors import UserError
 
 if TYPE_CHECKING:
@@ -49,9 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     given = subject(arguments)
     split = given.split(arguments.split, EXAMPLES if arguments.examples is None else arguments.examples)
     sources = _sources(arguments, given.data)
-    output = result_path(arguments, given.folder, "diagnosis")
-    journal = output.with_suffix(".partial.jsonl")
-    with joined(device) as world:
+    with joined(device) as world, result_file(arguments, given.folder, "diagnosis", world) as output:
+        journal = output.with_suffix(".partial.jsonl")
         place = world.device(device)
         try:
             found = diagnose(
@@ -65,14 +64,15 @@ def run(arguments: argparse.Namespace) -> int:
                 data_name=f"{given.data.name} ({arguments.split})",
                 progress=mode(arguments) if world.is_main else "quiet",
                 journal=journal,
+                weights=given.weights,
                 say=print if world.is_main and not arguments.quiet else lambda _: None,
             )
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
         if world.is_main:
+            Console().print(verdict_table(found, str(arguments.run_folder or "RUN")))
             found.save(output)
             remove_journals(journal)
-            Console().print(verdict_table(found, str(arguments.run_folder or "RUN")))
             print(f"saved {output}")
     return 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.cli.common import add_machine_flags, mode, set_up_machine
-from soar.cli.subject import add_subject_flags, result_path, subject
+from soar.cli.subject import add_subject_flags, result_file, subject
 
 if TYPE_CHECKING:
     from soar.evaluation import Assessment
@@ -45,9 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     attacks = resolve(arguments.attacks)
     given = subject(arguments)
     split = given.split(arguments.split, arguments.examples)
-    output = result_path(arguments, given.folder, "assessment")
-    journal = output.with_suffix(".partial.jsonl")
-    with joined(device) as world:
+    with joined(device) as world, result_file(arguments, given.folder, "assessment", world) as output:
+        journal = output.with_suffix(".partial.jsonl")
         try:
             found = evaluate(
                 given.model.to(world.device(device)),
@@ -62,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
                 journal=journal,
                 fast=not arguments.no_fast,
                 class_names=given.data.classes,
+                weights=given.weights,
             )
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
@@ -77,11 +77,12 @@ def _save(found: Assessment, output: Path, journal: Path) -> None:
     from soar.evaluation.journal import remove_journals
     from soar.evaluation.table import protocol, table
 
-    found.save(output)
-    remove_journals(journal)
     Console().print(table(found))
     for line in [*(f"note: {note}" for note in found.notes), *protocol(found)]:
         print(line)
     if found.diagnosis is not None and found.diagnosis.verdict != "sound":
         print(one_line(found.diagnosis))
+    # Last: what cannot be saved has at least been shown.
+    found.save(output)
+    remove_journals(journal)
     print(f"saved {output}")

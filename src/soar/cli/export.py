@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from soar.cli.subject import add_checkpoint_flag, external_model
 from soar.errors import UserError
 from soar.files import ready_folder
 
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--model", metavar="MODULE:CALLABLE", help="a function that returns any torch model")
     parser.add_argument("--weights", type=Path, metavar="FILE", help="its weights, .safetensors or .pt")
+    add_checkpoint_flag(parser)
     parser.add_argument(
         "--data", metavar="NAME", help="with --model: data whose first test images the file is checked with"
     )
@@ -70,7 +72,7 @@ def _folder(arguments: argparse.Namespace) -> Path:
         raise UserError(
             "--format folder: got --model, expected a run; a folder holds models of `soar list models`"
         )
-    run = runs.find(_run_folder(arguments))
+    run = runs.find(_run_folder(arguments), arguments.checkpoint)
     ready_folder(arguments.output.parent, "--output")
     return save_folder(run, arguments.output, root=arguments.root)
 
@@ -78,19 +80,16 @@ def _folder(arguments: argparse.Namespace) -> Path:
 def _subject(arguments: argparse.Namespace) -> tuple[nn.Module, Dataset]:
     """Open the run, or build the model from elsewhere."""
     from soar import data, runs
-    from soar.models.external import build_external, load_external_weights
 
     if arguments.model is None:
-        opened = runs.find(_run_folder(arguments))
+        opened = runs.find(_run_folder(arguments), arguments.checkpoint)
         own = opened.data(arguments.root)
         return opened.trained_model(own), own
     if arguments.run_folder is not None:
         raise UserError(f"got both the run {arguments.run_folder} and --model; give one of them")
     if arguments.data is None:
         raise UserError("--model needs --data too")
-    model = build_external(arguments.model)
-    if arguments.weights is not None:
-        load_external_weights(model, arguments.weights)
+    model, _ = external_model(arguments)
     return model, data.load(arguments.data, root=arguments.root)
 
 

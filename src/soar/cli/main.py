@@ -59,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.fields = rest
         with warnings.catch_warnings():
             warnings.showwarning = _warn
+            warnings.simplefilter("always", UserWarning)
             code: int = COMMANDS[arguments.command].run(arguments)
         return code
     except UserError as error:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from soar.cli.common import add_machine_flags, mode, set_up_machine
+from soar.cli.subject import add_checkpoint_flag
 from soar.errors import UserError
 from soar.files import ready_folder
 
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"test images for curves, and for an assessment where a run has none (default: {EXAMPLES})",
     )
+    add_checkpoint_flag(parser)
     parser.add_argument("--seed", type=int, default=0)
     add_machine_flags(parser)
 
@@ -44,7 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.examples < 1:
         raise UserError(f"--examples: got {arguments.examples}, expected at least 1")
-    opened = [runs.find(path) for path in arguments.run_folders]
+    if arguments.checkpoint is not None and len(arguments.run_folders) > 1:
+        raise UserError("--checkpoint: got with several runs, expected one run")
+    opened = [runs.find(path, arguments.checkpoint) for path in arguments.run_folders]
     twice = {run.path for run in opened if [other.path for other in opened].count(run.path) > 1}
     if twice:
         raise UserError(f"{min(twice)} is given twice, expected different runs")

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.errors import UserError
 from soar.files import ready_folder
+from soar.locks import reservation, reserved
 
 if TYPE_CHECKING:
     from torch import nn
 
     from soar.data import Dataset, Split
     from soar.threat import Threat
+    from soar.training.distributed import World
+    from soar.training.weights import Weights
 
 
 def add_subject_flags(parser: argparse.ArgumentParser, *, examples: str) -> None:
@@ -32,6 +39,7 @@ def add_subject_flags(parser: argparse.ArgumentParser, *, examples: str) -> None
     )
     parser.add_argument("--model", metavar="MODULE:CALLABLE", help="a function that returns any torch model")
     parser.add_argument("--weights", type=Path, metavar="FILE", help="its weights, .safetensors or .pt")
+    add_checkpoint_flag(parser)
     parser.add_argument("--data", metavar="NAME", help="data set (default: that of the run)")
     parser.add_argument("--split", choices=("test", "validation", "train"), default="test")
     parser.add_argument("--examples", type=int, metavar="N", help=f"only the first N images ({examples})")
@@ -39,6 +47,15 @@ def add_subject_flags(parser: argparse.ArgumentParser, *, examples: str) -> None
     parser.add_argument("--eps", metavar="EPS", help="such as 8/255 (default: that of the run)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batch-size", type=int, default=128, metavar="N")
+
+
+def add_checkpoint_flag(parser: argparse.ArgumentParser) -> None:
+    """Declare which weights of a run to use."""
+    parser.add_argument(
+        "--checkpoint",
+        metavar="NAME",
+        help="of the run, such as step-00001234 (default: the one that validation chose)",
+    )
 
 
 @dataclass(frozen=True)
@@ -49,6 +66,8 @@ class Subject:
     name: str
     data: Dataset
     threat: Threat
+    weights: Weights | None
+    """what the model was filled with"""
     folder: Path
     """where results go"""
 
@@ -75,16 +94,32 @@ def subject(arguments: argparse.Namespace) -> Subject:
     return _external(arguments) if arguments.model else _from_run(arguments)
 
 
-def result_path(arguments: argparse.Namespace, folder: Path, name: str) -> Path:
-    """Give a JSON file that does not exist yet, so that no earlier result is lost."""
-    from soar.runs import free_path
+@contextmanager
+def result_file(arguments: argparse.Namespace, folder: Path, name: str, world: World) -> Iterator[Path]:
+    """Reserve a JSON file that does not exist yet, so that no result is lost, of whatever process.
 
+    Args:
+        arguments: with the flag --output
+        folder: where it is without that flag
+        name: what it is called without that flag
+        world: the processes that share the work; one of them holds the reservation
+
+    Raises:
+        UserError: if it exists, another process is about to write it, or it cannot be written
+    """
     wanted: Path | None = arguments.output
-    if wanted is None:
-        return free_path(name, folder, suffix=".json")
-    if wanted.exists():
-        raise UserError(f"--output: {wanted} exists already; choose another name")
-    return ready_folder(wanted.parent, "--output") / wanted.name
+    with ExitStack() as held:
+
+        def reserve() -> Path:
+            if wanted is None:
+                return held.enter_context(reserved(name, ready_folder(folder, "--output"), ".json"))
+            if os.path.lexists(wanted):
+                raise UserError(f"--output: {wanted} exists already; choose another name")
+            ready_folder(wanted.parent, "--output")
+            held.enter_context(reservation(wanted))
+            return wanted
+
+        yield world.on_main(reserve)
 
 
 def _from_run(arguments: argparse.Namespace) -> Subject:
@@ -95,7 +130,7 @@ def _from_run(arguments: argparse.Namespace) -> Subject:
         raise UserError("which model? Give a run folder, or --model MODULE:CALLABLE and --weights FILE")
     if arguments.weights is not None:
         raise UserError("--weights goes with --model; a run folder has its own weights")
-    opened = runs.find(arguments.run_folder)
+    opened = runs.find(arguments.run_folder, arguments.checkpoint)
     recipe = opened.recipe
     limits = threat.threat(arguments.norm or recipe.threat.norm, arguments.eps or recipe.threat.eps)
     own = opened.data(arguments.root)
@@ -105,6 +140,7 @@ def _from_run(arguments: argparse.Namespace) -> Subject:
         name=str(opened.path),
         data=data.load(arguments.data, root=arguments.root, seed=recipe.seed) if other else own,
         threat=limits,
+        weights=opened.weights(),
         folder=opened.path,
     )
 
@@ -112,7 +148,6 @@ def _from_run(arguments: argparse.Namespace) -> Subject:
 def _external(arguments: argparse.Namespace) -> Subject:
     """Build a model from elsewhere."""
     from soar import data, threat
-    from soar.models.external import build_external, load_external_weights
 
     if arguments.run_folder is not None:
         raise UserError(f"got both the run {arguments.run_folder} and --model; give one of them")
@@ -120,13 +155,31 @@ def _external(arguments: argparse.Namespace) -> Subject:
         if getattr(arguments, flag) is None:
             raise UserError(f"--model needs --{flag} too")
     limits = threat.threat(arguments.norm or "linf", arguments.eps)
-    model = build_external(arguments.model)
-    if arguments.weights is not None:
-        load_external_weights(model, arguments.weights)
+    model, weights = external_model(arguments)
     return Subject(
         model=model,
         name=arguments.model if arguments.weights is None else f"{arguments.model} {arguments.weights}",
         data=data.load(arguments.data, root=arguments.root),
         threat=limits,
+        weights=weights,
         folder=Path(),
     )
+
+
+def external_model(arguments: argparse.Namespace) -> tuple[nn.Module, Weights | None]:
+    """Build the model of --model and fill it with --weights; without them, say what it is evaluated with.
+
+    Raises:
+        UserError: if it cannot be built, or the weights are not its own
+    """
+    from soar.models.external import build_external, load_external_weights
+
+    if arguments.checkpoint is not None:
+        raise UserError("--checkpoint goes with a run folder; give the weights of --model with --weights")
+    model = build_external(arguments.model)
+    if arguments.weights is None:
+        # A model without training is legitimate, and some functions load weights themselves.
+        text = f"no --weights: {arguments.model} keeps the weights that it is built with"
+        warnings.warn(text, stacklevel=2)
+        return model, None
+    return model, load_external_weights(model, arguments.weights)

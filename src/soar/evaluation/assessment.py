@@ -11,15 +11,17 @@ from torch import Tensor
 
 from soar import epsilon
 from soar.errors import unknown
+from soar.evaluation import diagnosis
 from soar.evaluation.attack_result import AttackResult as AttackResult
 from soar.evaluation.attack_result import bits, from_bits, whole
 from soar.evaluation.diagnosis import Diagnosis, Verdict
 from soar.evaluation.files import read_json, write_json
 from soar.evaluation.interval import wilson
 from soar.threat import Threat, threat
+from soar.training.weights import Weights
 
 KIND = "assessment"
-FORMAT = 2
+FORMAT = 3
 CLEAN = "clean"
 WORST = "worst case"
 
@@ -46,6 +48,8 @@ class Assessment:
     """the name of every class, where they are known"""
     diagnosis: Diagnosis | None = None
     """what was found about gradient masking, where it was looked for"""
+    weights: Weights | None = None
+    """the file that the model's weights were read from; None if that is not known"""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -140,6 +144,7 @@ class Assessment:
             "format": FORMAT,
             "kind": KIND,
             "model": self.model,
+            "weights": None if self.weights is None else self.weights.as_dict(),
             "data": self.data,
             "threat": {"norm": self.threat.norm_name, "eps": epsilon.show(self.threat.eps)},
             "seed": self.seed,
@@ -176,6 +181,7 @@ class Assessment:
             predicted=None if stored["predicted"] is None else whole(stored["predicted"]),
             classes=tuple(stored["classes"]),
             diagnosis=None if stored["diagnosis"] is None else Diagnosis.from_dict(stored["diagnosis"]),
+            weights=None if stored["weights"] is None else Weights.from_dict(stored["weights"]),
         )
 
     def save(self, path: Path | str) -> None:
@@ -190,7 +196,7 @@ class Assessment:
             UserError: if the file is not one, is damaged, or of a version that is not known
         """
         return read_json(
-            Path(path), kind=KIND, formats=(1, FORMAT), make=Assessment.from_dict, renew=_from_version_1
+            Path(path), kind=KIND, formats=(1, 2, FORMAT), make=Assessment.from_dict, renew=_renewed
         )
 
     def _result(self, name: str) -> AttackResult:
@@ -200,8 +206,11 @@ class Assessment:
         raise unknown("attack", name, self.names, "assessment")
 
 
-def _from_version_1(stored: dict[str, Any]) -> dict[str, Any]:
-    """Add what version 1 did not have; its first files had no notes, samples and survivors either."""
+def _renewed(stored: dict[str, Any]) -> dict[str, Any]:
+    """Add what older versions did not have; the first files of version 1 had no notes and samples either."""
     attacks = [{"survivors_only": False, "samples": 1, "said": None} | one for one in stored["attacks"]]
     added: dict[str, Any] = {"kind": KIND, "notes": [], "classes": [], "predicted": None, "diagnosis": None}
-    return added | stored | {"format": FORMAT, "attacks": attacks}
+    whole = added | stored | {"format": FORMAT, "attacks": attacks, "weights": None}
+    if whole["diagnosis"] is not None:
+        whole["diagnosis"] = diagnosis.renewed(whole["diagnosis"])
+    return whole

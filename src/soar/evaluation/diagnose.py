@@ -25,6 +25,7 @@ from soar.evaluation.probe import Probe
 from soar.model_state import require_module
 from soar.progress import Mode
 from soar.threat import Threat
+from soar.training.weights import Weights
 
 CHECKS: dict[str, Callable[[Probe], Evidence]] = {
     "consistency": consistency.examine,
@@ -50,6 +51,7 @@ def diagnose(
     data_name: str = "data",
     progress: Mode = "quiet",
     journal: Path | None = None,
+    weights: Weights | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
     """Tell whether a model is robust or hides its gradients, with all evidence, the strongest first.
@@ -68,6 +70,7 @@ def diagnose(
         data_name: what to call the data in the record
         progress: "auto", "live", "plain" or "quiet"
         journal: a file for what is found on the way; a second call with the same arguments goes on from it
+        weights: what the model was filled with, for the record
         say: takes a line for the reader after every check
 
     Raises:
@@ -106,4 +109,5 @@ def diagnose(
         seed=seed,
         evidence=tuple(evidence),
         environment=environment(),
+        weights=weights,
     )

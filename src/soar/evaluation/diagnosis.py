@@ -10,13 +10,14 @@ from typing import Any, Literal
 from soar import epsilon
 from soar.evaluation.files import read_json, write_json
 from soar.threat import Threat, threat
+from soar.training.weights import Weights
 
 Verdict = Literal["sound", "suspicious", "masked"]
 SEVERITY: dict[Verdict, int] = {"sound": 0, "suspicious": 1, "masked": 2}
 NOT_MADE = "Could not be checked"
 """how the sentence of a check begins that could not be made"""
 KIND = "diagnosis"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +63,8 @@ class Diagnosis:
     is_whole: bool = True
     """whether all checks were made, or only those that cost next to nothing"""
     environment: dict[str, Any] = field(default_factory=dict)
+    weights: Weights | None = None
+    """the file that the model's weights were read from; None if that is not known"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "evidence", strongest_first(self.evidence))
@@ -98,6 +101,7 @@ class Diagnosis:
             "format": FORMAT,
             "kind": KIND,
             "model": self.model,
+            "weights": None if self.weights is None else self.weights.as_dict(),
             "data": self.data,
             "threat": {"norm": self.threat.norm_name, "eps": epsilon.show(self.threat.eps)},
             "examples": self.examples,
@@ -120,6 +124,7 @@ class Diagnosis:
             evidence=tuple(Evidence(**one) for one in stored["evidence"]),
             is_whole=stored["is_whole"],
             environment=stored["environment"],
+            weights=None if stored["weights"] is None else Weights.from_dict(stored["weights"]),
         )
 
     def save(self, path: Path | str) -> None:
@@ -128,12 +133,17 @@ class Diagnosis:
 
     @staticmethod
     def load(path: Path | str) -> Diagnosis:
-        """Read a diagnosis that was saved.
+        """Read a diagnosis that was saved, by this version or an older one.
 
         Raises:
-            UserError: if the file is not one, or of another version
+            UserError: if the file is not one, or of a version that is not known
         """
-        return read_json(Path(path), kind=KIND, formats=(FORMAT,), make=Diagnosis.from_dict)
+        return read_json(Path(path), kind=KIND, formats=(1, FORMAT), make=Diagnosis.from_dict, renew=renewed)
+
+
+def renewed(stored: dict[str, Any]) -> dict[str, Any]:
+    """Add what version 1 did not have."""
+    return stored | {"format": FORMAT, "weights": None}
 
 
 def strongest_first(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:

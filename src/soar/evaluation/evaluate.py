@@ -22,6 +22,7 @@ from soar.model_state import require_module
 from soar.progress import Mode
 from soar.threat import Threat, require_threat
 from soar.training.distributed import current
+from soar.training.weights import Weights
 
 # So many images show whether gradients are masked, at the price of a few batches.
 _LOOKED_AT = 128
@@ -42,6 +43,7 @@ def evaluate(
     fast: bool = True,
     check: bool = True,
     class_names: tuple[str, ...] = (),
+    weights: Weights | None = None,
 ) -> Assessment:
     """Attack a model and say, with intervals, how often it stays right.
 
@@ -64,6 +66,7 @@ def evaluate(
             by rounding only
         check: add what can be said about gradient masking for next to nothing
         class_names: what the classes are called, for the record
+        weights: what the model was filled with, for the record
 
     Raises:
         UserError: if the data, an attack or the model's answers make no sense
@@ -84,11 +87,11 @@ def evaluate(
     _check(images, labels, class_names)
     world = current()
     mine = world.shard(len(labels))
-    description = f"{[describe(one) for one in chosen]} {threat} {seed} {data_name} {len(labels)}"
+    description = f"{[describe(one) for one in chosen]} {threat} {seed} {data_name}"
     record = (
         nullcontext(None)
         if journal is None
-        else Journal(journal, fingerprint(model, description), world.rank)
+        else Journal(journal, fingerprint(model, description, images, labels), world.rank)
     )
     with record as notes:
         work = Work(model, images[mine], labels[mine], index[mine], threat, seed, batch_size, notes)
@@ -108,6 +111,7 @@ def evaluate(
         environment=environment(),
         predicted=work.predicted,
         classes=class_names,
+        weights=weights,
     )
     whole = join(world.gather(part))
     if not check:

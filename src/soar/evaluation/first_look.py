@@ -55,6 +55,7 @@ def first_look(
         evidence=tuple(one for one in evidence if one is not None),
         is_whole=False,
         environment=found.environment,
+        weights=found.weights,
     )
 
 

@@ -46,6 +46,7 @@ def join(assessments: Sequence[Assessment]) -> Assessment:
         notes=tuple(dict.fromkeys(note for one in assessments for note in one.notes)),
         environment=first.environment,
         classes=max((one.classes for one in assessments), key=len),
+        weights=next((one.weights for one in assessments if one.weights), None),
         diagnosis=_gravest([one.diagnosis for one in assessments if one.diagnosis is not None]),
     )
 
@@ -55,6 +56,8 @@ def _check_belongs(first: Assessment, other: Assessment) -> None:
         one, two = getattr(first, name), getattr(other, name)
         if one != two:
             raise UserError(f"assessments differ in {name}: got {one} and {two}")
+    if first.weights and other.weights and first.weights.sha256 != other.weights.sha256:
+        raise UserError(f"assessments differ in weights: got {first.weights} and {other.weights}")
     if first.classes and other.classes and first.classes != other.classes:
         raise UserError("assessments differ in the names of the classes")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
+import warnings
 from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple, Self
@@ -12,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from soar.attacks import Outcomes
+from soar.errors import reason_of
 
 
 class Row(NamedTuple):
@@ -23,16 +26,19 @@ class Row(NamedTuple):
     said: int
 
 
-def fingerprint(model: nn.Module, description: str) -> str:
-    """Give a short name of everything that decides outcomes: the weights and a description of the rest.
+def fingerprint(model: nn.Module, description: str, images: Tensor, labels: Tensor) -> str:
+    """Return a digest of everything that decides outcomes: weights, data and a description of the rest.
 
     Args:
         model: its parameters and buffers count, its code does not
-        description: attacks, threat, seed and data as text
+        description: attacks, threat and seed as text
+        images: as they are attacked
+        labels: their classes
     """
     digest = hashlib.blake2b(description.encode(), digest_size=16)
-    for name, value in sorted(model.state_dict().items()):
-        digest.update(name.encode())
+    tensors = {**model.state_dict(), "images": images, "labels": labels}
+    for name, value in sorted(tensors.items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
         digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
@@ -41,8 +47,9 @@ class Journal:
     """A file that gets a line for every example an attack has settled.
 
     The lines of any number of processes are found again by the fingerprint, in any later number of
-    processes. A line that was cut by a crash, or that an older version wrote, is passed over. The file is
-    made with its first line.
+    processes. Every line ends in a digest of itself: one that was cut or changed is passed over, and its
+    example is attacked again. The file is made with its first line. If it cannot be written, a warning says
+    so and the evaluation goes on without it.
 
     Args:
         path: where to write; files beside it that belong to other processes share its stem
@@ -52,13 +59,14 @@ class Journal:
 
     def __init__(self, path: Path, fingerprint: str, rank: int = 0) -> None:
         self._path = path.with_name(f"{path.stem}.rank{rank}{path.suffix}")
-        self._pattern = f"{path.stem}.rank*{path.suffix}"
+        self._parts = _parts(path)
         self._fingerprint = fingerprint
-        self._file: IO[str] | None = None
+        self._file: IO[bytes] | None = None
+        self._is_full = False
         self.known: dict[str, dict[int, Row]] = {}
 
     def __enter__(self) -> Self:
-        for file in sorted(self._path.parent.glob(self._pattern)):
+        for file in self._parts:
             self._read(file)
         return self
 
@@ -71,24 +79,47 @@ class Journal:
 
     def write(self, attack: str, index: Tensor, rows: list[int], outcomes: Outcomes) -> None:
         """Note the outcomes of examples that were settled just now."""
-        if self._file is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("a")
+        if self._is_full:
+            return
+        lines = []
         for row in rows:
-            numbers = (int(getattr(outcomes, field)[row]) for field in Row._fields)
-            line = [self._fingerprint, attack, int(index[row]), *numbers]
-            self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+            numbers = [int(getattr(outcomes, field)[row]) for field in Row._fields]
+            lines.append(_line([self._fingerprint, attack, int(index[row]), *numbers]))
+        text = "".join(lines).encode()
+        try:
+            if self._file is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self._path.open("ab", buffering=0)
+                # A process may have been killed in the middle of the last line.
+                text = b"\n" + text if self._file.tell() else text
+            while text:
+                text = text[self._file.write(text) :]
+        except OSError as error:
+            self._is_full = True
+            lost = "what is found from here on would be lost by an interruption"
+            warnings.warn(f"{self._path}: cannot be written ({reason_of(error)}); {lost}", stacklevel=2)
 
     def _read(self, file: Path) -> None:
-        for line in file.read_text(errors="replace").splitlines():
+        try:
+            text = file.read_text(errors="replace")
+        except OSError as error:
+            warnings.warn(f"{file}: not used, it cannot be read ({reason_of(error)})", stacklevel=3)
+            return
+        for line in text.splitlines():
             try:
-                owner, attack, index, *numbers = json.loads(line)
+                *content, _ = json.loads(line)
+                owner, attack, index, *numbers = content
                 row = Row(*numbers)
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
                 continue
-            if owner == self._fingerprint:
+            if owner == self._fingerprint and _line(content) == line + "\n":
                 self.known.setdefault(attack, {})[index] = row
+
+
+def _line(content: list[str | int]) -> str:
+    """Write values as a line that ends in a digest of them."""
+    digest = hashlib.blake2b(json.dumps(content).encode(), digest_size=8).hexdigest()
+    return json.dumps([*content, digest]) + "\n"
 
 
 def remove_journals(path: Path) -> None:
@@ -97,5 +128,11 @@ def remove_journals(path: Path) -> None:
     Args:
         path: the name that the journals were made with
     """
-    for file in path.parent.glob(f"{path.stem}.rank*{path.suffix}"):
-        file.unlink()
+    for file in _parts(path):
+        file.unlink(missing_ok=True)
+
+
+def _parts(path: Path) -> list[Path]:
+    """Return the files of all processes."""
+    stem, suffix = map(glob.escape, (path.stem, path.suffix))
+    return sorted(file for file in path.parent.glob(f"{stem}.rank*{suffix}") if file.is_file())

@@ -30,6 +30,16 @@ class ThreatShape(msgspec.Struct, forbid_unknown_fields=True):
     eps: Annotated[Radius, Meta(description="the radius, exactly, as people write it")]
 
 
+class WeightsShape(msgspec.Struct, forbid_unknown_fields=True):
+    """What the model was filled with."""
+
+    file: Annotated[str, Meta(description="where the weights were read")]
+    sha256: Annotated[str, Meta(description="of the file", pattern="^[0-9a-f]{64}$")]
+    step: Annotated[
+        Count | None, Meta(description="the training step of the checkpoint; null for other files")
+    ]
+
+
 class EvidenceShape(msgspec.Struct, forbid_unknown_fields=True):
     """What one check measured and what follows from it."""
 
@@ -51,9 +61,12 @@ class EvidenceShape(msgspec.Struct, forbid_unknown_fields=True):
 class DiagnosisShape(msgspec.Struct, forbid_unknown_fields=True):
     """Evidence of gradient masking in one model, the strongest first."""
 
-    format: Annotated[Literal[1], Meta(description="the version of this form")]
+    format: Annotated[Literal[2], Meta(description="the version of this form")]
     kind: Annotated[Literal["diagnosis"], Meta(description="what the file holds")]
     model: Annotated[str, Meta(description="what the model is called")]
+    weights: Annotated[
+        WeightsShape | None, Meta(description="the file of its weights; null where that is not known")
+    ]
     data: Annotated[str, Meta(description="what the data are called")]
     threat: Annotated[ThreatShape, Meta(description="what the adversary may do")]
     examples: Annotated[Count, Meta(description="how many examples were looked at")]
@@ -107,9 +120,12 @@ class AttackShape(msgspec.Struct, forbid_unknown_fields=True):
 class AssessmentShape(msgspec.Struct, forbid_unknown_fields=True):
     """Outcomes of attacks on the same examples, with everything needed to repeat them."""
 
-    format: Annotated[Literal[2], Meta(description="the version of this form")]
+    format: Annotated[Literal[3], Meta(description="the version of this form")]
     kind: Annotated[Literal["assessment"], Meta(description="what the file holds")]
     model: Annotated[str, Meta(description="what the model is called")]
+    weights: Annotated[
+        WeightsShape | None, Meta(description="the file of its weights; null where that is not known")
+    ]
     data: Annotated[str, Meta(description="what the data are called")]
     threat: Annotated[ThreatShape, Meta(description="what the adversary may do")]
     seed: Annotated[int, Meta(description="seed of all random numbers")]

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from soar import files
 from soar.evaluation.assessment import WORST, Assessment
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def protocol(assessment: Assessment) -> list[str]:
 def save_picture(console: Console, path: Path) -> None:
     """Write what a recording console has shown as an SVG picture that needs nothing from the network."""
     picture = console.export_svg(title="soar demo", clear=False)
-    path.write_text(re.sub(r"@font-face\s*{.*?}", "", picture, flags=re.DOTALL))
+    files.write(path, re.sub(r"@font-face\s*{.*?}", "", picture, flags=re.DOTALL))
 
 
 def percent(share: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from soar import files
 from soar.attacks.oracle import as_input, predict
 from soar.errors import UserError, first_line
 from soar.model_state import placement
@@ -64,8 +64,8 @@ def export_checked(
     frozen = copy.deepcopy(model).cpu().eval().requires_grad_(False)
     images = as_input(sample, *placement(frozen))
     predict(frozen, images)  # says clearly what is wrong with a model that gives no answer
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=path.parent) as folder:
-        written = Path(folder) / path.name
+    with files.temporary_folder(path.parent) as folder:
+        written = folder / path.name
         try:
             write(frozen, written, images)
         except UserError:
@@ -73,7 +73,7 @@ def export_checked(
         except Exception as error:  # an exporter meets anyone's module and may fail in any way
             raise UserError(f"the model cannot be exported to {path} ({first_line(error)})") from error
         difference, sizes = _compare(frozen, load(written), images, path)
-        written.rename(path)
+        files.move(written, path)
     return Checked(path, sizes, difference)
 
 

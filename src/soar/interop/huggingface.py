@@ -6,7 +6,6 @@ Only registered architectures are built. Nothing is unpickled, downloaded or run
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from soar import files
 from soar.attacks.oracle import as_input
 from soar.errors import UserError
 from soar.interop.architecture import Architecture, as_config, plain, read_architecture
@@ -60,13 +60,11 @@ def save_folder(
     copy = architecture.build()
     tensors = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
     fill(copy, tensors, f"architecture {architecture.name}: the model")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=path.parent) as parent:
-        folder = Path(parent) / path.name
-        folder.mkdir()
+    with files.temporary_folder(path.parent) as parent:
+        folder = parent / "folder"
         _write(folder, tensors, as_config(architecture, threat))
         _require_same(model, load_folder(folder), architecture)
-        folder.rename(path)
+        files.move(folder, path)
     return path
 
 
@@ -111,11 +109,8 @@ def _opened(
 def _write(folder: Path, tensors: dict[str, torch.Tensor], config: dict[str, Any]) -> None:
     import safetensors.torch
 
-    # As bytes: save_file would make a file that nobody else may read.
-    stored = safetensors.torch.save(tensors, metadata={"format": "pt"})
-    (folder / "model.safetensors").write_bytes(stored)
-    text = json.dumps(config, indent=2, default=plain)
-    (folder / "config.json").write_text(text + "\n")
+    files.write(folder / "model.safetensors", safetensors.torch.save(tensors, metadata={"format": "pt"}))
+    files.write(folder / "config.json", json.dumps(config, indent=2, default=plain) + "\n")
 
 
 def _require_same(model: nn.Module, loaded: nn.Module, architecture: Architecture) -> None:

@@ -8,12 +8,15 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from soar.errors import UserError, first_line
+
+if TYPE_CHECKING:
+    from soar.training.weights import Weights
 
 # Training scripts like to store the weights inside a larger dictionary, under one of these.
 _NESTS = ("state_dict", "model", "model_state_dict", "net")
@@ -66,7 +69,7 @@ def _where(error: Exception) -> str:
     return f"{first_line(error)}; {Path(last.filename).name}, line {last.lineno}"
 
 
-def load_external_weights(model: nn.Module, path: Path) -> None:
+def load_external_weights(model: nn.Module, path: Path) -> Weights:
     """Fill a model from a .safetensors file or a .pt file that holds only tensors.
 
     Nothing is unpickled but tensors and plain containers.
@@ -75,14 +78,18 @@ def load_external_weights(model: nn.Module, path: Path) -> None:
         model: what to fill
         path: the file
 
+    Returns:
+        What was read.
+
     Raises:
         UserError: if the file cannot be read safely or is for another model
     """
-    from soar.training.weights import fill
+    from soar.training.weights import describe_file, fill
 
     if not path.is_file():
         raise UserError(f"--weights: {path} does not exist")
     fill(model, _without_prefix(_tensors(path)), f"--weights: {path}")
+    return describe_file(path)
 
 
 def _tensors(path: Path) -> Mapping[str, Tensor]:

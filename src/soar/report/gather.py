@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ from soar import __version__, runs
 from soar.attacks.oracle import as_input
 from soar.attacks.suites import resolve
 from soar.data import Dataset, Split
-from soar.errors import UserError
+from soar.errors import FileError, UserError
 from soar.evaluation import Assessment, evaluate
 from soar.evaluation.assessment import WORST
 from soar.evaluation.faster import faster
 from soar.evaluation.journal import fingerprint, remove_journals
+from soar.locks import reserved
 from soar.model_state import placement
 from soar.progress import Mode
 from soar.report.content import RunContent, Specimen, Surface
@@ -82,7 +83,7 @@ def gather(
     shown = subject(data.test.first(examples))
     cache = Cache(run.path / FOLDER, _fingerprint(model, data.name, shown), say)
     found = _assessment(run, data, model, shown, cache, say)
-    diagnosis = find_diagnosis(run.path, found.data, found.threat, say)
+    diagnosis = find_diagnosis(run.path, found.data, found.threat, run.weights(), say)
     breaks = _breaks(shown, cache)
     history = training_curves.read(run.path / "metrics.jsonl")
     environment = _environment(run.path / "environment.json", say)
@@ -119,9 +120,9 @@ def _trained(run: Run, data: Dataset) -> nn.Module:
 
 def _fingerprint(model: nn.Module, data: str, shown: Subject) -> str:
     """Name the weights and everything else that decides what the exhibits show."""
-    pixels = hashlib.blake2b(shown.split.images.contiguous().numpy().tobytes(), digest_size=16).hexdigest()
-    labels = (shown.split.labels.tolist(), shown.split.indices.tolist())
-    return fingerprint(model, f"{__version__} {data} {pixels} {labels} {shown.threat} {shown.seed}")
+    split = shown.split
+    about = f"{__version__} {data} {split.indices.tolist()} {shown.threat} {shown.seed}"
+    return fingerprint(model, about, split.images, split.labels)
 
 
 def _assessment(
@@ -131,35 +132,51 @@ def _assessment(
     data_name = f"{data.name} (test)"
     flags = cache.kept("clean", tuple[bool, ...], lambda: tuple(shown.correct.tolist()))
     correct = torch.tensor(flags)
+    weights = run.weights()
     known = find_assessment(
-        run.path, data_name, shown.threat, say, lambda one: agrees(one, shown.split, correct)
+        run.path, data_name, shown.threat, weights, say, lambda one: agrees(one, shown.split, correct)
     )
     if known is not None:
         return known
     say(f"{run.path}: no assessment yet; attacking {len(shown.split)} test images (suite {ATTACKS})")
-    journal = cache.folder / "assessment.partial.jsonl"
-    found = evaluate(
-        model,
-        shown.split,
-        shown.threat,
-        ATTACKS,
-        seed=shown.seed,
-        name=str(run.path),
-        data_name=data_name,
-        progress=shown.progress,
-        class_names=tuple(data.classes),
-        journal=journal if cache.is_writable else None,
-    )
-    output = runs.free_path("assessment", run.path, suffix=".json")
-    try:
-        found.save(output)
-    except OSError as error:
-        say(f"{output}: cannot be saved ({error.strerror})")
-        return found
-    remove_journals(journal)
+    with _reserved_assessment(run, say) as output:
+        journal = None if output is None else output.with_suffix(".partial.jsonl")
+        found = evaluate(
+            model,
+            shown.split,
+            shown.threat,
+            ATTACKS,
+            seed=shown.seed,
+            name=str(run.path),
+            data_name=data_name,
+            progress=shown.progress,
+            class_names=tuple(data.classes),
+            weights=weights,
+            journal=journal,
+        )
+        if output is None or journal is None:
+            return found
+        try:
+            found.save(output)
+        except FileError as error:
+            say(str(error))
+            return found
+        remove_journals(journal)
     say(f"saved {output}")
     # Read it back: files round times, and the page should be the same when it is written again.
     return Assessment.load(output)
+
+
+@contextmanager
+def _reserved_assessment(run: Run, say: Say) -> Iterator[Path | None]:
+    """Reserve the file of a new assessment; None if the run folder takes no files, which is said."""
+    with ExitStack() as held:
+        output = None
+        try:
+            output = held.enter_context(reserved("assessment", run.path, ".json"))
+        except FileError as error:
+            say(f"{error}; the assessment is not saved")
+        yield output
 
 
 def _breaks(shown: Subject, cache: Cache) -> Breaks:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from soar import files
 from soar.errors import UserError
 from soar.report.content import RunContent
 from soar.report.page import page
@@ -25,7 +25,7 @@ def check(output: Path) -> None:
     if output.suffix not in (".html", ".htm"):
         raise UserError(f"--output: got {output}, expected a name that ends in .html")
     for path in _files(output):
-        if path.is_dir() or (path.exists() and not _is_report(path)):
+        if path.exists() and not (path.is_file() and _is_report(path)):
             raise UserError(f"--output: {path} exists and is not a report of soar; choose another name")
 
 
@@ -40,13 +40,10 @@ def report(runs: Sequence[RunContent], output: Path) -> list[Path]:
         The files.
     """
     check(output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    files = _files(output)
-    for path, text in zip(files, (page(runs), markdown(runs), latex(runs)), strict=True):
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    return files
+    paths = _files(output)
+    for path, text in zip(paths, (page(runs), markdown(runs), latex(runs)), strict=True):
+        files.write(path, text)
+    return paths
 
 
 def _files(output: Path) -> list[Path]:

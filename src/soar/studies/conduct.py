@@ -17,7 +17,9 @@ from soar.data import Dataset, Split
 from soar.environment import environment
 from soar.errors import UserError
 from soar.evaluation import Assessment, evaluate
+from soar.evaluation.journal import remove_journals
 from soar.files import ready_folder
+from soar.locks import reserved
 from soar.progress import Mode
 from soar.recipes import Recipe
 from soar.runs import Run
@@ -143,17 +145,21 @@ def _attack(opened: Run, study: Study, conditions: Conditions) -> Assessment:
         found = Assessment.load(path)
         if [one.label for one in found.attacks] == labels and torch.equal(found.index, split.indices):
             return found
-    found = evaluate(
-        opened.trained_model(data).to(conditions.device),
-        split,
-        opened.threat(),
-        study.attacks,
-        name=opened.path.name,
-        data_name=f"{data.name} ({study.split})",
-        progress=conditions.progress,
-        journal=opened.path / "assessment.partial.jsonl",
-    )
-    found.save(runs.free_path(f"assessment-{study.split}", opened.path, suffix=".json"))
+    with reserved(f"assessment-{study.split}", opened.path, ".json") as output:
+        journal = output.with_suffix(".partial.jsonl")
+        found = evaluate(
+            opened.trained_model(data).to(conditions.device),
+            split,
+            opened.threat(),
+            study.attacks,
+            name=opened.path.name,
+            data_name=f"{data.name} ({study.split})",
+            progress=conditions.progress,
+            journal=journal,
+            weights=opened.weights(),
+        )
+        found.save(output)
+        remove_journals(journal)
     return found
 
 

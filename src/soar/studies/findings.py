@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from soar import files
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,9 +68,7 @@ class Findings:
 
     def save(self, path: Path) -> None:
         """Write everything to a JSON file, whole or not at all."""
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
-        os.replace(temporary, path)
+        files.write(path, json.dumps(asdict(self), indent=1) + "\n")
 
     def _attacks(self) -> list[str]:
         return next((list(row.accuracy) for row in self.rows if row.accuracy), [])

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import safetensors
 import safetensors.torch
@@ -29,6 +30,15 @@ class Weights:
     file: Path
     sha256: str
     step: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, as they are stored."""
+        return {"file": str(self.file), "sha256": self.sha256, "step": self.step}
+
+    @staticmethod
+    def from_dict(stored: dict[str, Any]) -> Weights:
+        """Take what `as_dict` returned."""
+        return Weights(Path(stored["file"]), stored["sha256"], stored["step"])
 
     def __str__(self) -> str:
         step = "" if self.step is None else f"step {self.step}, "

@@ -11,9 +11,12 @@ from soar.evaluation import Assessment, evaluate
 from soar.evaluation.diagnosis import Diagnosis, Evidence
 from soar.report.exhibits.records import agrees, find_assessment, find_diagnosis
 from soar.threat import Linf
+from soar.training.weights import Weights
 from tests.report.linear import linear_subject
 
 DATA, THREAT = "clothes (test)", Linf("0.05")
+WEIGHTS = Weights(Path("model.safetensors"), 64 * "a", 3)
+OTHERS = replace(WEIGHTS, sha256=64 * "b")
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +39,7 @@ def save(found: Assessment | Diagnosis, path: Path, *, time: int = 0) -> None:
 
 def chosen(folder: Path, lines: list[str] | None = None) -> str | None:
     say = ([] if lines is None else lines).append
-    found = find_assessment(folder, DATA, THREAT, say, lambda one: one.model != "other weights")
+    found = find_assessment(folder, DATA, THREAT, WEIGHTS, say, lambda one: one.model != "other weights")
     return None if found is None else found.model
 
 
@@ -69,11 +72,23 @@ def test_what_does_not_belong_is_passed_over_in_one_line_each(tmp_path: Path, ma
     assert "assessment-d.json" in lines[3] and "assessment-e.json" in lines[4]
 
 
+def test_records_that_name_their_weights_are_known_by_them(tmp_path: Path, made: Assessment) -> None:
+    save(replace(made, model="other weights", weights=WEIGHTS), tmp_path / "assessment.json")
+    save(replace(made, model="others", weights=OTHERS), tmp_path / "assessment-2.json", time=9)
+    save(replace(diagnosis("ours"), weights=WEIGHTS), tmp_path / "diagnosis.json")
+    save(replace(diagnosis("others"), weights=OTHERS), tmp_path / "diagnosis-2.json", time=9)
+    lines: list[str] = []
+    assert chosen(tmp_path, lines) == "other weights", "the digest counts, not the predictions"
+    found = find_diagnosis(tmp_path, DATA, THREAT, WEIGHTS, lines.append)
+    assert found is not None and found.model == "ours"
+    assert sum("passed over, it was made of other weights" in line for line in lines) == 2
+
+
 def test_a_whole_diagnosis_before_a_newer_first_look(tmp_path: Path) -> None:
     lines: list[str] = []
 
     def found() -> str | None:
-        one = find_diagnosis(tmp_path, DATA, THREAT, lines.append)
+        one = find_diagnosis(tmp_path, DATA, THREAT, WEIGHTS, lines.append)
         return None if one is None else one.model
 
     assert found() is None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from soar import files
 from soar.errors import UserError
 
 if TYPE_CHECKING:
@@ -91,9 +93,11 @@ def drawing(path: Path, width: float = 7.0, height: float = 4.2) -> Iterator[Fig
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
         undated = {"CreationDate": None} if path.suffix == ".pdf" else {"Date": None}
-        figure.savefig(path, dpi=160, metadata=None if path.suffix == ".png" else undated)
-        if path.suffix == ".svg":
-            path.write_text(_with_dark_colours(path.read_text()))
+        kind = path.suffix.removeprefix(".")
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=kind, dpi=160, metadata=None if kind == "png" else undated)
+        content = drawn.getvalue()
+        files.write(path, _with_dark_colours(content.decode()) if kind == "svg" else content)
 
 
 def _with_dark_colours(svg: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from soar.errors import UserError
+from soar.errors import FileError, UserError
 from soar.evaluation.files import read_json, write_json
 
 T = TypeVar("T")
@@ -96,5 +96,5 @@ class Cache:
         }
         try:
             write_json(stored, self.folder / f"{name}.json")
-        except OSError as error:
-            self._say(f"{self.folder / name}.json: cannot be kept for the next report ({error.strerror})")
+        except FileError as error:
+            self._say(f"{error}; it is made again for the next report")

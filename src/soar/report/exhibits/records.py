@@ -14,17 +14,24 @@ from soar.errors import UserError
 from soar.evaluation import Assessment
 from soar.evaluation.diagnosis import Diagnosis
 from soar.threat import Threat
+from soar.training.weights import Weights
 
 # A copy of a model in another layout rounds differently, which may turn an image on the boundary. Other
 # weights disagree about many more.
 DISAGREEMENT = 0.01
+_OTHER_WEIGHTS = "it was made of other weights"
 
 Say = Callable[[str], None]
 Record = TypeVar("Record", Assessment, Diagnosis)
 
 
 def find_assessment(
-    folder: Path, data: str, threat: Threat, say: Say, is_of_model: Callable[[Assessment], bool]
+    folder: Path,
+    data: str,
+    threat: Threat,
+    weights: Weights,
+    say: Say,
+    is_of_model: Callable[[Assessment], bool],
 ) -> Assessment | None:
     """Find the assessment with the most examples, then the most attacks, then the newest.
 
@@ -32,15 +39,16 @@ def find_assessment(
         folder: the run folder
         data: what the assessment must be of, such as "cifar10 (test)"
         threat: what it must be of
+        weights: what it must be of, if it says so
         say: takes a line about every file that is passed over, and about the one that is used
-        is_of_model: tells whether it is of the weights at hand
+        is_of_model: whether predictions agree, for files that do not name their weights
     """
     usable = []
-    for path, found in _usable(folder, "assessment", Assessment.load, data, threat, say):
-        if is_of_model(found):
+    for path, found in _usable(folder, "assessment", Assessment.load, data, threat, weights, say):
+        if found.weights is not None or is_of_model(found):
             usable.append((len(found), len(found.attacks), path.stat().st_mtime_ns, path, found))
         else:
-            say(f"{path}: passed over, it was made of other weights")
+            say(f"{path}: passed over, {_OTHER_WEIGHTS}")
     if not usable:
         return None
     *_, path, found = max(usable, key=lambda one: one[:3])
@@ -48,18 +56,19 @@ def find_assessment(
     return found
 
 
-def find_diagnosis(folder: Path, data: str, threat: Threat, say: Say) -> Diagnosis | None:
+def find_diagnosis(folder: Path, data: str, threat: Threat, weights: Weights, say: Say) -> Diagnosis | None:
     """Find the newest diagnosis for which all checks were made, else the newest.
 
     Args:
         folder: the run folder
         data: what the diagnosis must be of
         threat: what it must be of
+        weights: what it must be of, if it says so
         say: takes a line about every file that is passed over
     """
     usable = [
         (found.is_whole, path.stat().st_mtime_ns, found)
-        for path, found in _usable(folder, "diagnosis", Diagnosis.load, data, threat, say)
+        for path, found in _usable(folder, "diagnosis", Diagnosis.load, data, threat, weights, say)
     ]
     return max(usable, key=lambda one: one[:2])[2] if usable else None
 
@@ -79,7 +88,13 @@ def agrees(found: Assessment, split: Split, correct: Tensor) -> bool:
 
 
 def _usable(
-    folder: Path, name: str, load: Callable[[Path], Record], data: str, threat: Threat, say: Say
+    folder: Path,
+    name: str,
+    load: Callable[[Path], Record],
+    data: str,
+    threat: Threat,
+    weights: Weights,
+    say: Say,
 ) -> Iterator[tuple[Path, Record]]:
     for path in sorted(folder.glob(f"{name}*.json")):
         try:
@@ -87,7 +102,9 @@ def _usable(
         except UserError as error:
             say(f"passed over: {error}")
             continue
-        if (found.data, found.threat) == (data, threat):
+        if found.weights is not None and found.weights.sha256 != weights.sha256:
+            say(f"{path}: passed over, {_OTHER_WEIGHTS}")
+        elif (found.data, found.threat) == (data, threat):
             yield path, found
         else:
             say(f"{path}: passed over, it is of {found.data}, {found.threat}; the run's is {data}, {threat}")

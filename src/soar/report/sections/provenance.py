@@ -9,6 +9,7 @@ from soar.evaluation.assessment import AttackResult
 from soar.report.content import RunContent
 from soar.report.markup import Html, join, tag
 from soar.report.sections.layout import definitions, missing, panels, section
+from soar.training.weights import Weights
 
 
 def provenance(runs: Sequence[RunContent]) -> Html:
@@ -25,6 +26,7 @@ def _panel(_place: int, run: RunContent) -> Html:
     found = run.assessment
     facts = [
         ("model", found.model),
+        ("weights", _weights(found.weights)),
         ("data", f"{found.data}, {len(found)} images"),
         ("threat", str(found.threat)),
         ("seed of the assessment", str(found.seed)),
@@ -46,6 +48,13 @@ def _panel(_place: int, run: RunContent) -> Html:
         _environments(run),
         recipe if run.recipe else missing("There is no recipe: the model was not trained here."),
     )
+
+
+def _weights(weights: Weights | None) -> str:
+    if weights is None:
+        return "not on record"
+    step = "" if weights.step is None else f"step {weights.step}, "
+    return f"{weights.file}, {step}SHA-256 {weights.sha256}"
 
 
 def _environments(run: RunContent) -> Html:

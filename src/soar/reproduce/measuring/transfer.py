@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import safetensors
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
+from soar import files
 from soar.attacks.transfer import survives, transfer_points
 from soar.reproduce.measuring.attacks import attack_of
 from soar.reproduce.measuring.subject import BATCH, Found, Subject, share
@@ -90,10 +90,4 @@ def _read(file: Path, count: int) -> Tensor | None:
 
 def _write(part: Tensor, file: Path) -> None:
     """Store points, whole or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        save_file({"points": part.contiguous()}, temporary)
-        os.replace(temporary, file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    files.write(file, save({"points": part.contiguous()}))

@@ -12,7 +12,6 @@ Nothing in it is ever deleted. What is damaged is set aside under another name a
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 import warnings
@@ -22,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from soar import recipes
+from soar import files, recipes
 from soar.errors import FileError, UserError
 from soar.locks import Lock
 from soar.recipes import Recipe
@@ -133,10 +132,11 @@ class Cache:
         key = recipe_hash(recipe, start)
         if self.condition(key).name != "absent":
             return key
-        copy = self.network(f"{key}.copied-{os.getpid()}")
-        shutil.copytree(run, copy)
-        recipes.write(self.started(recipe, start), copy / "recipe.toml")
-        copy.rename(self.network(key))
+        with files.temporary_folder(self.network(key).parent) as folder:
+            copy = folder / key
+            shutil.copytree(run, copy)
+            recipes.write(self.started(recipe, start), copy / "recipe.toml")
+            files.move(copy, self.network(key))
         condition = self.condition(key)
         if condition.name != "trained":
             aside = self.set_aside(self.network(key))

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from soar import files
 from soar.errors import UserError
 from soar.paper.tables import PaperTable
 from soar.reproduce import table_file
@@ -42,19 +43,14 @@ def build(folder: Path) -> Path:
         )
     results.sort(key=lambda result: (ORDER.index(paper_of(result).id), result.scale))
     pairs = [(result, judged(result)) for result in results]
-    try:
-        for result in results:
-            paper = paper_of(result)
-            (folder / f"{_name(result)}.svg").write_text(bars(result, title=result.table, unit=paper.unit))
-            if _is_sweep(result):
-                drawn = curves(result, row_key=paper.row_key)
-                (folder / f"{_name(result)}-curves.svg").write_text(drawn)
-        page = folder / "README.md"
-        page.write_text(
-            "\n".join([*_head(pairs), *(line for pair in pairs for line in _section(*pair))]) + "\n"
-        )
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written ({error.strerror})") from None
+    for result in results:
+        paper = paper_of(result)
+        files.write(folder / f"{_name(result)}.svg", bars(result, title=result.table, unit=paper.unit))
+        if _is_sweep(result):
+            files.write(folder / f"{_name(result)}-curves.svg", curves(result, row_key=paper.row_key))
+    page = folder / "README.md"
+    lines = [*_head(pairs), *(line for pair in pairs for line in _section(*pair))]
+    files.write(page, "\n".join(lines) + "\n")
     return page
 
 
