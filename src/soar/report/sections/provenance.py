@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from soar.errors import printable
 from soar.evaluation.assessment import AttackResult
 from soar.report.content import RunContent
 from soar.report.markup import Html, join, tag
 from soar.report.sections.layout import definitions, missing, panels, section
+
+_LONGEST = 200
 
 
 def provenance(runs: Sequence[RunContent]) -> Html:
@@ -62,7 +65,14 @@ def _environments(run: RunContent) -> Html:
 def _environment(values: dict[str, Any]) -> Html:
     if not values:
         return missing("Nothing is on record.")
-    return definitions([(name, "none" if value is None else str(value)) for name, value in values.items()])
+    # The command is among those above if it is fit to be repeated.
+    return definitions(
+        [
+            (name, "none" if value is None else printable(str(value), _LONGEST))
+            for name, value in values.items()
+            if name != "command"
+        ]
+    )
 
 
 def _attacks(results: Sequence[AttackResult]) -> Html:
