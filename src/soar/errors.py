@@ -11,8 +11,8 @@ _LONG = 20
 class UserError(ValueError):
     """A mistake in what the user gave; the command line prints it as one line and exits with 2.
 
-    The text says what was got, what is allowed, and which field or flag sets it. It may quote file names and what
-    a server has answered, so it is always made `printable`.
+    The text says what was got, what is allowed, and which field or flag sets it. It may quote file names and
+    what a server has answered, so it is always made `printable`.
     """
 
     def __str__(self) -> str:
@@ -35,8 +35,8 @@ def reason_of(error: OSError) -> str:
 def printable(text: str, longest: int | None = None) -> str:
     r"""Return a text that is one line and that no terminal takes for a command.
 
-    Control characters, line breaks, marks that change the direction of writing, and bytes of a file name that are not
-    text become visible escapes; letters and signs of every language stay.
+    Control characters, line breaks, marks that change the direction of writing, and bytes of a file name that
+    are not text become visible escapes; letters and signs of every language stay.
 
     Args:
         text: anything, such as a file name or the answer of a server
