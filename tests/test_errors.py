@@ -36,7 +36,20 @@ def test_a_long_text_is_cut(text: str, longest: int) -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    ["\x1b[31m", "\n", "\r", "\x00", "\x7f", "\x9b", "\u2028", "\u202e", "\u2066", "\ufeff", "\udc80", "\x85"],
+    [
+        "\x1b[31m",
+        "\n",
+        "\r",
+        "\x00",
+        "\x7f",
+        "\x9b",
+        "\u2028",
+        "\u202e",
+        "\u2066",
+        "\ufeff",
+        "\udc80",
+        "\x85",
+    ],
 )
 def test_what_a_terminal_would_act_on_becomes_visible(bad: str) -> None:
     assert printable(f"a{bad}b") == f"a{repr(bad)[1:-1]}b"
