@@ -53,7 +53,11 @@ def _panel(_place: int, run: RunContent) -> Html:
 
 def _environments(run: RunContent) -> Html:
     """Show where the run was made, and where it was assessed if that was another place."""
-    trained, assessed = run.environment, run.assessment.environment
+    # The command is among those above if it is fit to be repeated.
+    trained, assessed = (
+        {name: value for name, value in noted.items() if name != "command"}
+        for noted in (run.environment, run.assessment.environment)
+    )
     if not trained or not assessed or trained == assessed:
         return _environment(trained or assessed)
     other = {name: value for name, value in assessed.items() if trained.get(name) != value}
@@ -65,12 +69,10 @@ def _environments(run: RunContent) -> Html:
 def _environment(values: dict[str, Any]) -> Html:
     if not values:
         return missing("Nothing is on record.")
-    # The command is among those above if it is fit to be repeated.
     return definitions(
         [
             (name, "none" if value is None else printable(str(value), _LONGEST))
             for name, value in values.items()
-            if name != "command"
         ]
     )
 
