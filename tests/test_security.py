@@ -10,7 +10,14 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "soar"
 FORBIDDEN = ("pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "cloudpickle")
-NEEDED = {"torch.load": ("weights_only", True), "np.load": ("allow_pickle", False)}
+NEEDED = {
+    "torch.load": ("weights_only", True),
+    "np.load": ("allow_pickle", False),
+    "np.lib.format.read_array": ("allow_pickle", False),
+}
+# Modules that open connections, and those of this package that may use them.
+NETWORK = ("urllib.request", "http.client", "socket", "ftplib", "requests", "ssl")
+USES_NETWORK = ("data/urls.py", "data/download.py", "reproduce/running/cluster.py")
 
 
 def problems(source: str) -> Iterator[str]:
@@ -38,6 +45,31 @@ def test_nothing_in_the_source_unpickles_or_runs_text(path: Path) -> None:
     assert [*problems(path.read_text())] == []
 
 
+def imported(source: str) -> set[str]:
+    nodes = [*ast.walk(ast.parse(source))]
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return plain | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+
+
+def test_only_fetching_and_clusters_use_the_network() -> None:
+    found = {
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if imported(path.read_text()) & set(NETWORK)
+    }
+    assert found == set(USES_NETWORK)
+
+
+def test_pictures_are_opened_only_as_formats_that_start_no_program() -> None:
+    opened = [
+        (path.name, {item.arg for item in node.keywords})
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Image.open" and path.name != "bundled.py"
+    ]
+    assert opened and all("formats" in keywords for _, keywords in opened)
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -47,6 +79,7 @@ def test_nothing_in_the_source_unpickles_or_runs_text(path: Path) -> None:
         "torch.load(path, weights_only=False)",
         "np.load(path)",
         "numpy.load(path, allow_pickle=True)",
+        "np.lib.format.read_array(stream)",
         "eval(text)",
     ],
 )

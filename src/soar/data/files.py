@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import Literal
 
+from soar import files
+from soar.data.reading import chunks, open_contents
 from soar.errors import UserError
-
-CHUNK = 1 << 20
 
 State = Literal["ok", "damaged", "missing"]
 
 
 @dataclass(frozen=True)
 class File:
-    """One file of a data set, known by the md5 of its (uncompressed) contents.
+    """One file of a data set, known by the size and the md5 of its (uncompressed) contents.
 
     The sum guards against damage. It is md5 because that is what the publishers give.
     """
@@ -31,36 +29,17 @@ class File:
     md5: str
 
 
-def chunks(stream: IO[bytes]) -> Iterator[bytes]:
-    """Read a stream piece by piece, so that no large file is ever whole in memory."""
-    while piece := stream.read(CHUNK):
-        yield piece
-
-
 def find(folder: Path, name: str) -> Path | None:
     """Give the path of a file, plain or compressed with gzip; None where there is neither."""
     for path in (folder / name, folder / f"{name}.gz"):
-        if path.is_file():
+        if os.path.isfile(path):
             return path
     return None
 
 
-def open_contents(path: Path) -> IO[bytes]:
-    """Open a file for reading, unpacking it where its name ends in .gz."""
-    return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
-
-
-def read_bytes(path: Path) -> bytes:
-    """Read a file, unpacking it where its name ends in .gz.
-
-    Raises:
-        UserError: the file cannot be unpacked
-    """
-    try:
-        with open_contents(path) as stream:
-            return stream.read()
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{path}: damaged gzip file ({error})") from None
+def located(folder: Path, name: str) -> Path:
+    """Return the path of a file to read, plain or compressed; the plain one where there is neither."""
+    return find(folder, name) or folder / name
 
 
 def state(folder: Path, file: File) -> State:
@@ -68,14 +47,15 @@ def state(folder: Path, file: File) -> State:
     path = find(folder, file.name)
     if path is None:
         return "missing"
-    digest = hashlib.md5(usedforsecurity=False)
     try:
-        with open_contents(path) as stream:
-            for piece in chunks(stream):
-                digest.update(piece)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
+        if path.suffix != ".gz" and path.stat().st_size != file.size:
+            return "damaged"
+        with open_contents(path, file.size) as stream:
+            for _ in checked(file, chunks(stream)):
+                pass
+    except (UserError, OSError, EOFError, zlib.error):
         return "damaged"
-    return "ok" if digest.hexdigest() == file.md5 else "damaged"
+    return "ok"
 
 
 def place(folder: Path, file: File, pieces: Iterable[bytes]) -> None:
@@ -83,29 +63,36 @@ def place(folder: Path, file: File, pieces: Iterable[bytes]) -> None:
 
     Args:
         folder: where it goes
-        file: its name and the md5 its contents must have
+        file: its name, and the size and md5 that its contents must have
         pieces: the contents
 
     Raises:
         UserError: the contents are not what was published
+        FileError: it cannot be written
     """
-    digest = hashlib.md5(usedforsecurity=False)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{file.name}-")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            for piece in pieces:
-                digest.update(piece)
-                stream.write(piece)
-        check_md5(file, digest.hexdigest())
-        # A temporary file is private; data may be read by whoever may read the folder.
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, folder / file.name)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    files.write(folder / file.name, checked(file, pieces))
 
 
-def check_md5(file: File, got: str) -> None:
-    """Refuse contents that are not the published ones."""
-    if got != file.md5:
-        raise UserError(f"{file.name}: wrong contents, md5 is {got}, published is {file.md5}")
+def checked(file: File, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Pass contents on while they may be the published ones.
+
+    Args:
+        file: what was published
+        pieces: the contents
+
+    Raises:
+        UserError: as soon as there is more than was published, or at the end for less or for another md5
+    """
+    digest, size = hashlib.md5(usedforsecurity=False), 0
+    for piece in pieces:
+        size += len(piece)
+        if size > file.size:
+            raise UserError(
+                f"{file.name}: wrong contents, more than the {file.size} bytes that were published"
+            )
+        digest.update(piece)
+        yield piece
+    if size < file.size:
+        raise UserError(f"{file.name}: wrong contents, {size} of the {file.size} bytes that were published")
+    if digest.hexdigest() != file.md5:
+        raise UserError(f"{file.name}: wrong contents, md5 is {digest.hexdigest()}, published is {file.md5}")

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from soar.data.source import Examples, Pixels, Source, examples, no_examples
+from soar.data.reading import check_memory, parsing, read_bytes
+from soar.data.source import Examples, Pixels, Source, class_names, examples, no_examples
 from soar.errors import UserError
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 _GREY = ("1", "L", "LA")
 _COLOUR = ("P", "RGB", "RGBA", "CMYK", "YCbCr")
 _TEST_SHARE = 5
+# By content, whatever the name: Pillow hands PostScript, which it also knows, to another program.
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
+# As many as Pillow unpacks without a warning; three bytes each without compression, and as much again.
+_MOST_PIXELS = 89_478_485
+_LARGEST_FILE = 1 << 29
 
 Listing = dict[str, list[Path]]
 
@@ -52,7 +59,7 @@ def read(folder: Path) -> Source:
 
     _, channels, height, width = images.shape
     learn = part(slice(count)) if train else no_examples((channels, height, width))
-    return Source(classes, learn, part(slice(count, None)))
+    return Source(class_names(classes, str(folder)), learn, part(slice(count, None)))
 
 
 def _list_parts(folder: Path) -> tuple[Listing, Listing]:
@@ -95,17 +102,17 @@ def _set_apart(classes: Listing) -> tuple[Listing, Listing]:
 
 
 def _name_hash(path: Path) -> bytes:
-    return hashlib.sha256(f"{path.parent.name}/{path.name}".encode()).digest()
+    # A name need not be text.
+    return hashlib.sha256(f"{path.parent.name}/{path.name}".encode(errors="surrogateescape")).digest()
 
 
 def _read_images(paths: list[Path]) -> Pixels:
-    pictures = [_read_picture(path) for path in paths]
-    for path, picture in zip(paths, pictures, strict=True):
-        if picture.shape[:2] != pictures[0].shape[:2]:
-            raise UserError(
-                f"{path}: {_size(picture)} pixels, but {paths[0]} has {_size(pictures[0])}; "
-                "expected pictures of one size"
-            )
+    pictures: list[Pixels] = []
+    with warnings.catch_warnings():
+        # Notes about metadata, which are not used; too many pixels are refused below.
+        warnings.simplefilter("ignore")
+        for path in paths:
+            pictures.append(_read_picture(path, pictures, paths))
     if all(picture.ndim == 2 for picture in pictures):
         return np.stack(pictures)[:, None]
     return np.ascontiguousarray(np.stack(list(_as_colour(pictures))).transpose(0, 3, 1, 2))
@@ -116,18 +123,30 @@ def _as_colour(pictures: Iterable[Pixels]) -> Iterable[Pixels]:
         yield picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
 
 
-def _read_picture(path: Path) -> Pixels:
-    """Read one picture: (height, width) where it is grey, else (height, width, 3)."""
+def _read_picture(path: Path, before: list[Pixels], paths: list[Path]) -> Pixels:
+    """Read one picture: (height, width) where it is grey, else (height, width, 3).
+
+    Its size is compared with that of the first picture, and with the memory that all of them will take,
+    before its pixels are unpacked.
+    """
     from PIL import Image
 
-    try:
-        with Image.open(path) as picture:
-            if picture.mode not in (*_GREY, *_COLOUR):
-                raise UserError(f"{path}: pixels of kind '{picture.mode}', expected 8 bits a channel")
-            return np.array(picture.convert("L" if picture.mode in _GREY else "RGB"))
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise UserError(f"{path}: cannot be read as a picture ({error})") from None
-
-
-def _size(picture: NDArray[np.uint8]) -> str:
-    return f"{picture.shape[1]} x {picture.shape[0]}"
+    with (
+        parsing(path, "cannot be read as a picture"),
+        # In memory: Pillow asks for pieces as long as the picture says, and a file allocates them first.
+        Image.open(io.BytesIO(read_bytes(path, _LARGEST_FILE)), formats=_FORMATS) as picture,
+    ):
+        width, height = picture.size
+        if before and (height, width) != before[0].shape[:2]:
+            raise UserError(
+                f"{path}: {width} x {height} pixels, but {paths[0]} has {before[0].shape[1]} x "
+                f"{before[0].shape[0]}; expected pictures of one size"
+            )
+        if width * height > _MOST_PIXELS:
+            raise UserError(
+                f"{path}: {width} x {height} pixels, allowed are at most {_MOST_PIXELS} a picture"
+            )
+        check_memory(3 * width * height * len(paths), f"{len(paths)} pictures like {path}")
+        if picture.mode not in (*_GREY, *_COLOUR):
+            raise UserError(f"{path}: pixels of kind '{picture.mode}', expected 8 bits a channel")
+        return np.array(picture.convert("L" if picture.mode in _GREY else "RGB"))

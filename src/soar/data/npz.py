@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import io
+import math
+import warnings
 import zipfile
-import zlib
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX, read_array_header_1_0, read_array_header_2_0, read_magic
 from numpy.typing import NDArray
 
-from soar.data.source import Examples, Pixels, Source, examples, no_examples
-from soar.errors import UserError
+from soar.data.reading import check_memory, memory_limit, open_regular, parsing
+from soar.data.source import Examples, Pixels, Source, class_names, examples, no_examples
+from soar.errors import UserError, printable
 
 _CHANNELS = (1, 3)
+_NAMES = ("x_train", "y_train", "x_test", "y_test", "classes")
+_LARGEST_PIECE = 1 << 20
+_LARGEST_HEADER = 1 << 16
+_LONGEST_NAME, _MOST_LISTED = 40, 10
 
 
 def read(path: Path) -> Source:
@@ -30,15 +38,22 @@ def read(path: Path) -> Source:
     Raises:
         UserError: the file is not such an archive
     """
-    arrays = _load(path)
+    arrays, held = _load(path)
     has_train = "x_train" in arrays or "y_train" in arrays
     parts = ("train", "test") if has_train else ("test",)
-    images = {part: _images(_get(arrays, f"x_{part}", path), f"{path}: x_{part}") for part in parts}
-    labels = {part: _labels(_get(arrays, f"y_{part}", path), f"{path}: y_{part}") for part in parts}
+    for name in (f"{kind}_{part}" for kind in "xy" for part in parts):
+        if name not in arrays:
+            listed = ", ".join(printable(one, _LONGEST_NAME) for one in held[:_MOST_LISTED]) or "nothing"
+            raise UserError(
+                f"{path}: array '{name}' is missing; it holds {listed}, "
+                "expected x_train, y_train, x_test, y_test"
+            )
+    images = {part: _images(arrays[f"x_{part}"], f"{path}: x_{part}") for part in parts}
+    labels = {part: _labels(arrays[f"y_{part}"], f"{path}: y_{part}") for part in parts}
     shape = images["test"].shape[1:]
     if has_train and images["train"].shape[1:] != shape:
         raise UserError(f"{path}: x_train has images of shape {images['train'].shape[1:]}, x_test of {shape}")
-    classes = _classes(arrays, np.concatenate(list(labels.values())))
+    classes = _classes(arrays.get("classes"), list(labels.values()), path)
 
     def pair(part: str) -> Examples:
         where = f"{path}: y_{part}"
@@ -49,26 +64,50 @@ def read(path: Path) -> Source:
     return Source(classes, train, pair("test"))
 
 
-def _load(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        with path.open("rb") as stream:
-            archive = np.load(stream, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                raise UserError(f"{path}: a single array, expected an .npz archive of four")
-            return dict(archive)
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{path}: not an .npz archive of plain arrays ({error})") from None
+def _load(path: Path) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    """Read the arrays of known names, and name all that are there."""
+    with parsing(path, "not an .npz archive of plain arrays"), open_regular(path, memory_limit()) as stream:
+        if stream.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
+            raise UserError(f"{path}: a single array, expected an .npz archive of four")
+        with zipfile.ZipFile(cast(IO[bytes], _Cautious(stream))) as archive:
+            held = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+            known = {name: member for name, member in held.items() if name in _NAMES}
+            check_memory(sum(member.file_size for member in known.values()), path)
+            return {name: _read(archive, known[name]) for name in known}, sorted(held)
 
 
-def _get(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[Any]:
-    if name not in arrays:
-        held = ", ".join(sorted(arrays)) or "nothing"
-        raise UserError(
-            f"{path}: array '{name}' is missing; it holds {held}, expected x_train, y_train, x_test, y_test"
-        )
-    return arrays[name]
+class _Cautious:
+    """A file of which no large piece is read at once, as the list of a great many members would be."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def read(self, size: int = -1) -> bytes:
+        if size > _LARGEST_PIECE:
+            raise ValueError(f"asks for a piece of {size} bytes, allowed are at most {_LARGEST_PIECE}")
+        return self._stream.read(size)
+
+
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    """Read one array, if its header announces exactly the bytes that the archive announces."""
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{member.filename} is compressed otherwise than numpy does")
+    with warnings.catch_warnings():
+        # numpy repairs headers that Python 2 has written, and warns.
+        warnings.simplefilter("ignore")
+        with archive.open(member) as stream:
+            start = io.BytesIO(stream.read(_LARGEST_HEADER))
+        version = read_magic(start)
+        shape, _, dtype = (read_array_header_1_0 if version == (1, 0) else read_array_header_2_0)(start)
+        announced = math.prod(shape) * dtype.itemsize
+        is_fitting = min(shape, default=0) >= 0 and announced == member.file_size - start.tell()
+        if dtype.kind == "V" or not (is_fitting or dtype.hasobject):
+            raise ValueError(f"the header of {member.filename} does not fit its {member.file_size} bytes")
+        with archive.open(member) as stream:
+            return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def _images(pixels: NDArray[Any], where: str) -> Pixels:
@@ -93,7 +132,11 @@ def _labels(labels: NDArray[Any], where: str) -> NDArray[Any]:
     return labels.reshape(-1)
 
 
-def _classes(arrays: dict[str, NDArray[Any]], labels: NDArray[Any]) -> tuple[str, ...]:
-    if "classes" in arrays:
-        return tuple(str(name) for name in arrays["classes"].reshape(-1))
-    return tuple(str(label) for label in range(int(labels.max()) + 1))
+def _classes(named: NDArray[Any] | None, labels: list[NDArray[Any]], path: Path) -> tuple[str, ...]:
+    if named is None:
+        count = 1 + max((int(part.max()) for part in labels if len(part)), default=0)
+        return class_names(map(str, range(count)), str(path))
+    if named.dtype.kind not in "USiu":
+        raise UserError(f"{path}: classes: got {named.dtype}, expected strings")
+    with parsing(path, "classes cannot be read"):
+        return class_names(map(str, named.reshape(-1)), str(path))

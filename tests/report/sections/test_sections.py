@@ -118,7 +118,9 @@ def test_surfaces_stand_side_by_side_with_a_lesson() -> None:
 
 
 def test_everything_to_repeat_it_is_there() -> None:
-    root = read(provenance(made_content(1)))
+    (run,) = made_content(1)
+    other = replace(run.assessment, environment={**run.assessment.environment, "threads": 8})
+    root = read(provenance([replace(run, assessment=other)]))
     commands = root.all(kind="copyable")[0].all("code")[0].text
     assert commands.splitlines()[1] == "soar evaluate runs/pgd-10 --attacks standard"
     for part in ("steps 20, restarts 1, loss ce", "2.13.0+cpu", "linf 0.1", "[objective]", "1000 images"):

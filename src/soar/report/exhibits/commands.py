@@ -9,8 +9,12 @@ from typing import Any
 
 from soar.attacks.registry import ATTACKS
 from soar.attacks.suites import SUITES, resolve
+from soar.errors import printable
 from soar.evaluation import Assessment
 from soar.evaluation.attack_result import describe
+
+_PROGRAMS = {"soar": ("soar",), "__main__.py": ("python", "-m", "soar")}
+_LONGEST = 2000
 
 
 def commands(
@@ -31,15 +35,25 @@ def commands(
         _noted(found.environment, "evaluate") or _evaluate(folder, found),
     ]
     lines += [f"soar diagnose {folder}"] if is_diagnosed else []
-    return (*lines, f"soar report {folder}")
+    return tuple(printable(line) for line in (*lines, f"soar report {folder}"))
 
 
 def _noted(environment: dict[str, Any], *names: str) -> str | None:
-    """Give the command that was running then, if it was one of these."""
-    program, _, rest = str(environment.get("command", "")).partition(" ")
-    if program not in ("soar", "__main__.py") or rest.split(" ")[0] not in names:
+    """Return the command that was running then, if it was one of these and is nothing but words.
+
+    The note may come from somebody else. What this package notes is quoted, so that a shell takes every word
+    of it as it is; anything else is not repeated.
+    """
+    text = environment.get("command")
+    if not isinstance(text, str) or len(text) > _LONGEST or printable(text) != text:
         return None
-    return f"{'soar' if program == 'soar' else 'python -m soar'} {rest}"
+    try:
+        program, name, *rest = shlex.split(text)
+    except ValueError:
+        return None
+    if _PROGRAMS.get(program) is None or name not in names or shlex.join([program, name, *rest]) != text:
+        return None
+    return shlex.join([*_PROGRAMS[program], name, *rest])
 
 
 def _evaluate(folder: str, found: Assessment) -> str:

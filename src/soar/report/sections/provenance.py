@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from soar.errors import printable
 from soar.evaluation.assessment import AttackResult
 from soar.report.content import RunContent
 from soar.report.markup import Html, join, tag
 from soar.report.sections.layout import definitions, missing, panels, section
 from soar.training.weights import Weights
+
+_LONGEST = 200
 
 
 def provenance(runs: Sequence[RunContent]) -> Html:
@@ -59,7 +62,11 @@ def _weights(weights: Weights | None) -> str:
 
 def _environments(run: RunContent) -> Html:
     """Show where the run was made, and where it was assessed if that was another place."""
-    trained, assessed = run.environment, run.assessment.environment
+    # The command is among those above if it is fit to be repeated.
+    trained, assessed = (
+        {name: value for name, value in noted.items() if name != "command"}
+        for noted in (run.environment, run.assessment.environment)
+    )
     if not trained or not assessed or trained == assessed:
         return _environment(trained or assessed)
     other = {name: value for name, value in assessed.items() if trained.get(name) != value}
@@ -71,7 +78,12 @@ def _environments(run: RunContent) -> Html:
 def _environment(values: dict[str, Any]) -> Html:
     if not values:
         return missing("Nothing is on record.")
-    return definitions([(name, "none" if value is None else str(value)) for name, value in values.items()])
+    return definitions(
+        [
+            (name, "none" if value is None else printable(str(value), _LONGEST))
+            for name, value in values.items()
+        ]
+    )
 
 
 def _attacks(results: Sequence[AttackResult]) -> Html:
