@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -11,6 +12,8 @@ from types import TracebackType
 from typing import Self
 
 from soar.errors import FileError, UserError, reason_of
+
+_POLL_SECONDS = 0.2
 
 
 def try_lock(descriptor: int) -> bool:
@@ -39,7 +42,7 @@ class Lock:
 
     Args:
         path: the lock file; its folder is made if need be
-        refusal: the message of the error if another process holds the lock
+        refusal: what to say if another process holds the lock
     """
 
     def __init__(self, path: Path, refusal: str) -> None:
@@ -52,16 +55,40 @@ class Lock:
         Raises:
             UserError: if another process holds it, or the lock file cannot be made
         """
+        if not self.try_acquire():
+            raise UserError(f"{self._refusal}; wait for it")
+
+    def try_acquire(self) -> bool:
+        """Take the lock; return False if another process holds it.
+
+        Raises:
+            FileError: if the lock file cannot be made
+        """
         while self._descriptor is None:
             descriptor = self._open()
             if not try_lock(descriptor):
                 os.close(descriptor)
-                raise UserError(self._refusal)
+                return False
             # The process that held it may have removed the file after we opened it.
             if _is_same(descriptor, self._path):
                 self._descriptor = descriptor
             else:
                 os.close(descriptor)
+        return True
+
+    @contextmanager
+    def waited_for(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Hold the lock for a block, after waiting for the process that holds it now.
+
+        Args:
+            say: takes one line before waiting
+        """
+        if not self.try_acquire():
+            say(f"{self._refusal}; waiting for it")
+            while not self.try_acquire():
+                time.sleep(_POLL_SECONDS)
+        with self:
+            yield
 
     def release(self) -> None:
         """Give the lock back, if it was taken."""
@@ -91,7 +118,7 @@ class Lock:
 
 def run_lock(run: Path) -> Lock:
     """Return the lock of whoever trains in a run folder."""
-    return Lock(run / ".lock", f"{run}: another process is training here; wait for it")
+    return Lock(run / ".lock", f"{run}: another process is training here")
 
 
 @contextmanager
@@ -114,11 +141,7 @@ def reserved(name: str, folder: Path, suffix: str) -> Iterator[Path]:
         if os.path.lexists(path):
             continue
         lock = reservation(path)
-        try:
-            lock.acquire()
-        except FileError:
-            raise
-        except UserError:
+        if not lock.try_acquire():
             continue
         with lock:
             # It may have been written between the first look and the lock.
@@ -129,7 +152,7 @@ def reserved(name: str, folder: Path, suffix: str) -> Iterator[Path]:
 
 def reservation(path: Path) -> Lock:
     """Return the lock of whoever is about to write a result to this very path."""
-    return Lock(path.with_name(f".{path.name}.lock"), f"{path}: another process is writing it; wait for it")
+    return Lock(path.with_name(f".{path.name}.lock"), f"{path}: another process is writing it")
 
 
 def _is_same(descriptor: int, path: Path) -> bool:

