@@ -57,6 +57,11 @@ def test_help_of_train_lists_the_fields_with_their_meaning(capsys: pytest.Captur
         (["train", "demo-robust", "--resume", "x"], "--resume goes on with the recipe of the run"),
         (["train", "demo-robust", "--training.precision", "float16"], "expected one of float32, bfloat16"),
         (["train", "demo-robust", "--start_from", "nowhere"], "which holds no usable weights"),
+        (
+            ["train", "demo-robust", "--start_from", "runs/demo-standard"],
+            "training.start_from: got 'runs/demo-standard', which holds no usable weights;"
+            " train it first (soar train demo-standard) or start from scratch (--start_from null)",
+        ),
         (["evaluate", "nowhere", "--attacks", "pgd:steps=0"], "attack.steps: got 0, expected at least 1"),
         (["evaluate", "x", "--attacks", "pgd:steps=x"], "got 'x', expected `int` (flag --attacks)"),
         (

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import torch
 
-from soar import models, recipes
+from soar import models, recipes, runs
 from soar.data.catalog import DATASETS
 from soar.errors import UserError
 from soar.objectives import OBJECTIVES
@@ -31,6 +32,21 @@ def test_every_shipped_recipe_can_be_built(recipe: Recipe) -> None:
     limits = threat(recipe.threat.norm, recipe.threat.eps)
     objective = OBJECTIVES.build(kept.pop("name"), kept, model, limits, seed=recipe.seed)
     assert objective.threat == limits
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_what_a_description_starts_from_is_what_training_starts_from(name: str) -> None:
+    shipped = recipes.load(name)
+    claimed = re.findall(r"\bfrom ([a-z0-9]+-[a-z0-9-]+)", shipped.description)
+    start = shipped.training.start_from
+    if start is None:
+        assert not claimed, f"{name} starts from random weights"
+        return
+    assert set(claimed) == {Path(start).name}
+    first = recipes.load(Path(start).name)
+    assert start == str(runs.free_path(Path(start).name)), "the folder that `soar train` makes by default"
+    assert first.model == shipped.model and first.data.name == shipped.data.name
+    assert recipes.load(name, ["--start_from", "null"]).training.start_from is None
 
 
 def test_every_shipped_recipe_is_written_and_read_back_the_same(recipe: Recipe, tmp_path: Path) -> None:
@@ -91,8 +107,9 @@ def test_the_papers_numbers_for_regularised_training(name: str, epochs: int) -> 
 
 
 @pytest.mark.parametrize("objective", ["soar", "foar", "trades", "mart", "mma", "cure", "llr"])
-def test_small_recipes_differ_from_adversarial_training_in_the_objective_alone(objective: str) -> None:
+def test_small_recipes_differ_from_adversarial_training_in_objective_and_start(objective: str) -> None:
     ours = recipes.load(f"cifar10-{objective}-small").as_table()
+    assert ours["training"].pop("start_from") == "runs/cifar10-standard-small"
     adversarial = recipes.load("cifar10-adversarial-small").as_table()
     assert ours.pop("objective")["name"] == objective
     assert {**adversarial, "objective": None, "description": None} == {
