@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from soar import files
 from soar.errors import UserError
-from soar.files import ready_folder
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -87,7 +87,7 @@ def _check(arguments: argparse.Namespace) -> None:
     if output is not None:
         if output.exists():
             raise UserError(f"--output: {output} exists already; choose another name")
-        ready_folder(output.parent, "--output")
+        files.ready_folder(output.parent, "--output")
 
 
 def _objectives(arguments: argparse.Namespace) -> list[str]:
@@ -198,8 +198,4 @@ def _save(arguments: argparse.Namespace, results: list[dict[str, Any]]) -> None:
     from soar.environment import environment
 
     record = {"environment": environment(), "repeats": arguments.repeats, "networks": results}
-    try:
-        with arguments.output.open("x") as file:
-            file.write(json.dumps(record, indent=1) + "\n")
-    except OSError as error:
-        raise UserError(f"--output: cannot write {arguments.output} ({error.strerror})") from None
+    files.write(arguments.output, json.dumps(record, indent=1) + "\n", overwrite=False)

@@ -58,7 +58,7 @@ def _with_present_start(opened: Run) -> tuple[Run, str]:
 
     source = opened.recipe.training.start_from
     if source is None:
-        return opened, "random weights"
+        return opened, ""
     try:
         find_weights(Path(source), "training.start_from")
     except UserError:
@@ -108,7 +108,7 @@ def _lines(opened: Run, trainer: Trainer, cost: Cost, origin: str, start: str) -
     rows = [
         ("data", f"{data.name}: {len(data.train):,} images of {shape}, {len(data.validation):,} held out"),
         ("model", f"{recipe.model['name']}: {cost.parameters:,} parameters"),
-        ("start", start),
+        *([("start", start)] if start else []),
         ("objective", f"{recipe.objective['name']} within {trainer.threat}"),
         ("batches", f"{batch} images{each}, {cost.updates_per_epoch:,} an epoch"),
         ("updates", f"{cost.number:,} in {cost.epochs:g} epochs"),

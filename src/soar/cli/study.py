@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from soar import files
 from soar.cli.common import add_machine_flags, mode, set_up_machine
 from soar.errors import UserError, unknown
 
@@ -86,8 +87,7 @@ def show(found: Findings, study: Study, folder: Path, *, picture: Path | None = 
     console = Console(record=True, width=None if Console().is_terminal else 140)
     console.print(f"\n{study.description}")
     console.print(found.table())
-    folder.mkdir(parents=True, exist_ok=True)
     found.save(folder / "study.json")
     if picture is not None:
         save_picture(console, picture)
-    (folder / "study.txt").write_text(console.export_text())
+    files.write(folder / "study.txt", console.export_text())
