@@ -28,7 +28,20 @@ def reason_of(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def first_line(error: Exception) -> str:
+def printable(text: str) -> str:
+    r"""Return text as one line without control characters, which could move a terminal's cursor or color it.
+
+    >>> printable("two\nlines and a \x1b[31mcolor")
+    'two lines and a \\x1b[31mcolor'
+    """
+    return "".join(one if one.isprintable() else " " if one.isspace() else _escape(one) for one in text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def first_line(error: BaseException) -> str:
     """Give the kind of any exception and the first line of what it says.
 
     >>> first_line(KeyError("width"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar import recipes
-from soar.errors import UserError
+from soar.errors import UserError, reason_of
 from soar.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Run:
             (self.path / "environment.json").write_text(json.dumps(environment(), indent=1) + "\n")
             recipes.write(self.recipe, self.path / "recipe.toml")
         except OSError as error:
-            reason = f"{error.strerror}; flag --output"
+            reason = f"{reason_of(error)}; flag --output"
             raise UserError(f"{self.path}: cannot make a run folder ({reason})") from None
 
     def data(self, root: Path | None = None) -> Dataset:

@@ -71,7 +71,7 @@ def test_an_assumed_rate_is_called_so(folder: Path, capsys: pytest.CaptureFixtur
         (["train", "--plan"], "which recipe?"),
         (["train", "--resume", "run", "--plan"], "--plan: got together with --resume"),
         (["train", "demo-robust", "--tflops", "3"], "--tflops: got without --plan"),
-        ([*PLAN, "--tflops", "0"], "--tflops: got 0, expected a number above 0"),
+        ([*PLAN, "--tflops", "0"], "--tflops: got 0.0, expected at least 1e-09"),
         ([*PLAN, "--device", "abacus"], "unknown device 'abacus'"),
         ([*PLAN, "--batch_size", "0"], "training.batch_size"),
     ],

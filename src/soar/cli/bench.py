@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DESCRIPTION = "Measure what a training step of each objective costs: time, passes, memory, as ratios."
 _CAPTION = """ms: CPU time of a step, the median; / std, / PGD-10: ratios to those two, taken round by round
 fwd, bwd: batches through the network; MiB: how much a process grew in one step"""
+_LARGEST_BATCH = 8192
 REFERENCES = ("standard", "adversarial steps=10")
 OBJECTIVES = ("foar", "soar", "soar product=difference", "trades", "mart", "mma", "cure", "llr")
 
@@ -74,10 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse what makes no sense, before minutes are spent."""
-    for flag in ("batch_size", "repeats", "threads"):
-        value = getattr(arguments, flag)
-        if value is not None and value < 1:
-            raise UserError(f"--{flag.replace('_', '-')}: got {value}, expected at least 1")
+    if arguments.batch_size is not None and arguments.batch_size > _LARGEST_BATCH:
+        # These images are made up, so nothing else bounds how many there are.
+        raise UserError(f"--batch-size: got {arguments.batch_size}, expected at most {_LARGEST_BATCH}")
     if arguments.model is not None and arguments.networks is not None:
         raise UserError("--model: got together with --networks, expected one of the two")
     for flag in ("options", "batch_size"):

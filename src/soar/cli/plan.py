@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from soar.training.cost import Cost
 
 _WIDTH = 12
+_YEAR = 365.25 * 24 * 3600
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -182,9 +183,11 @@ def _number(value: float) -> str:
 
 
 def _clock(seconds: float) -> str:
-    """Write a duration; below a minute with a tenth of a second.
+    """Write a duration; below a minute with a tenth of a second, above a century in years.
 
-    >>> _clock(12.34), _clock(3725.4), _clock(200_000)
-    ('12.3 s', '1:02:05', '2 days, 7:33:20')
+    >>> _clock(12.34), _clock(3725.4), _clock(200_000), _clock(1e12)
+    ('12.3 s', '1:02:05', '2 days, 7:33:20', '31,688 years')
     """
+    if seconds > 100 * _YEAR:
+        return f"{_number(seconds / _YEAR)} years"
     return f"{seconds:.1f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from soar import files
 from soar.cli.common import mode
-from soar.cli.executing import add_executor_flags, check_seeds, make_executor, tell_failures
+from soar.cli.executing import add_executor_flags, make_executor, tell_failures
 from soar.errors import UserError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         ids,
         scale(arguments.scale),
         Cache(arguments.cache),
-        seeds=check_seeds(arguments.seeds),
+        seeds=arguments.seeds,
         only=arguments.only,
         weights=_weights(arguments.weights),
         root=arguments.root,

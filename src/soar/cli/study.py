@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from soar import files
 from soar.cli.common import add_machine_flags, mode, set_up_machine
-from soar.errors import UserError, unknown
+from soar.errors import unknown
 
 if TYPE_CHECKING:
     from soar.studies import Findings, Study
@@ -51,8 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
         if name not in known:
             raise unknown("arm", name, known, "flag --only")
     if arguments.examples is not None:
-        if arguments.examples < 1:
-            raise UserError(f"--examples: got {arguments.examples}, expected at least 1")
         study = replace(study, examples=arguments.examples)
     name = Path(arguments.study).stem
     conditions = Conditions(

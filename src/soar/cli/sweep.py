@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from soar import files
 from soar.cli.common import mode
-from soar.cli.executing import add_executor_flags, check_seeds, make_executor, tell_failures
+from soar.cli.executing import add_executor_flags, make_executor, tell_failures
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         recipe=arguments.recipe,
         flags=tuple(arguments.fields),
         grid=grid.parse(arguments.grid),
-        seeds=check_seeds(arguments.seeds),
+        seeds=arguments.seeds,
     )
     executor, room, device = make_executor(arguments)
     cache = Cache(arguments.cache)
