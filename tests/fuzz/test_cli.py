@@ -100,12 +100,6 @@ def stubbed(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(tmp_path_factory.mktemp("stubbed"), stubbed=True)
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> World:
-    """Calls that do everything."""
-    return World(tmp_path_factory.mktemp("real"), stubbed=False)
-
-
 def flags(words: list[str]) -> list[str]:
     """Every flag that a call may have."""
     parser: argparse.ArgumentParser = make_parser()

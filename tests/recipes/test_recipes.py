@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -160,3 +161,37 @@ def test_files_that_are_no_recipes(tmp_path: Path) -> None:
         recipes.load(tmp_path / "b.toml")
     with pytest.raises(UserError, match=r"unknown recipe 'demo-robus' .* did you mean 'demo-robust'"):
         recipes.load("demo-robus")
+
+
+def test_byte_order_marks_and_line_ends_of_windows_are_read(tmp_path: Path) -> None:
+    shipped = (recipes.FOLDER / "demo-robust.toml").read_text()
+    (tmp_path / "windows.toml").write_bytes(b"\xef\xbb\xbf" + shipped.replace("\n", "\r\n").encode())
+    assert recipes.load(tmp_path / "windows.toml") == recipes.load("demo-robust")
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"# large\n" * 130_000, "got more than 1,000,000 bytes"),
+        (b"x = " + b"[" * 5000, r"not a TOML file \(nested too deeply\)"),
+        (b"x = " + b"9" * 5000, r"not a TOML file \(Exceeds the limit"),
+        (b"\xff\xfe", "not a TOML file"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "x.toml").write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        read(tmp_path / "x.toml")
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(UserError, match=r"pipe\.toml: not a regular file"):
+        read(tmp_path / "pipe.toml")
+
+
+@pytest.mark.parametrize("name", [0, {}, [], True])
+def test_a_name_is_text(name: object) -> None:
+    table = read(recipes.FOLDER / "demo-robust.toml")
+    with pytest.raises(UserError, match=r"^objective\.name: got .*, expected `str`"):
+        from_table({**table, "objective": {"name": name}}, "r.toml")
