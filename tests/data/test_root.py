@@ -27,3 +27,9 @@ def test_cache_is_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/someone")
     assert data_root() == Path("/home/someone/.cache/soar/data")
     assert data_root(Path("~/mine")) == Path("/home/someone/mine")
+
+
+def test_a_home_folder_that_nobody_has_is_a_folder_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert data_root(Path("~no-such-user/x")) == Path("~no-such-user/x")
+    monkeypatch.setenv("SOAR_DATA", "~no-such-user")
+    assert data_root() == Path("~no-such-user")

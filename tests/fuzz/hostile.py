@@ -117,7 +117,7 @@ PLACES = [
     *(
         "..",
         "~",
-        "~nobody/x",
+        "~no-such-user/x",
         "dir/",
         "x.npz",
         "pipe.npz",
@@ -146,6 +146,7 @@ NAMES = [
         "folder:pipe",
         "folder:missing",
         "folder:\x1b[31m",
+        "folder:~no-such-user",
         ":",
     ),
     *(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from soar.data import bundled, cifar10, fashion_mnist, folder, npz, svhn
 from soar.data.files import File, find
-from soar.data.root import data_root
+from soar.data.root import data_root, expanded
 from soar.data.source import Source
 from soar.errors import UserError, unknown
 from soar.registry import Registry
@@ -106,7 +106,7 @@ def read(name: str, root: Path | None = None) -> Source:
     if name.endswith(".npz") and kind != "npz":
         kind, separator, path = "npz", ":", name
     if separator and kind in ("folder", "npz"):
-        return _read_own(kind, Path(path).expanduser())
+        return _read_own(kind, expanded(path))
     if name not in FETCHABLE and name != BUNDLED:
         names = [*FETCHABLE, BUNDLED, "folder:DIR", "FILE.npz"]
         raise unknown("data set", name, names, "data.name, --data")

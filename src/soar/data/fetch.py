@@ -15,6 +15,7 @@ from typing import IO, TypeAlias, cast
 from soar.data import catalog, npm
 from soar.data.download import download
 from soar.data.files import File, State, chunks, find, open_contents, place, state
+from soar.data.root import expanded
 from soar.errors import UserError
 from soar.progress import Mode, Progress
 
@@ -104,7 +105,7 @@ def _fetch_from(origin: str, name: str, folder: Path, wanted: list[File], mode: 
     elif "://" in origin:
         _from_server(name, origin, folder, wanted, mode)
     else:
-        _from_folder(name, Path(origin).expanduser(), folder, wanted)
+        _from_folder(name, expanded(origin), folder, wanted)
 
 
 def _from_server(name: str, base: str, folder: Path, wanted: list[File], mode: Mode) -> None:

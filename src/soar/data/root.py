@@ -17,8 +17,18 @@ def data_root(root: Path | None = None) -> Path:
     PosixPath('somewhere')
     """
     if root is not None:
-        return root.expanduser()
+        return expanded(root)
     if named := os.environ.get("SOAR_DATA"):
-        return Path(named).expanduser()
+        return expanded(named)
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "soar" / "data"
+    return expanded(cache) / "soar" / "data"
+
+
+def expanded(path: Path | str) -> Path:
+    """Return a path with the home folder in place of `~`; `~name` stays as it is where nobody has that name.
+
+    >>> expanded("~no-such-user/data")
+    PosixPath('~no-such-user/data')
+    """
+    # Path.expanduser raises RuntimeError where there is no home folder.
+    return Path(os.path.expanduser(path))
