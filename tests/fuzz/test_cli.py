@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Callable, Sequence
 
 import hypothesis
@@ -100,7 +101,8 @@ def stubbed(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(tmp_path_factory.mktemp("stubbed"), stubbed=True)
 
 
-def flags(words: list[str]) -> list[str]:
+@functools.cache
+def flags(words: tuple[str, ...]) -> list[str]:
     """Every flag that a call may have."""
     parser: argparse.ArgumentParser = make_parser()
     for word in words:
@@ -117,7 +119,7 @@ def calls(command: str) -> st.SearchStrategy[list[str]]:
     value = st.one_of(st.sampled_from(hostile.VALUES), st.sampled_from(hostile.VALUES), st.text(max_size=8))
 
     def more(beginning: list[str]) -> st.SearchStrategy[list[str]]:
-        flag = st.sampled_from(flags(beginning) or ["--x"])
+        flag = st.sampled_from(flags(tuple(beginning)) or ["--x"])
         piece = st.one_of(
             value.map(lambda one: [one]),
             st.tuples(flag, value).map(list),

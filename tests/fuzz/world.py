@@ -23,6 +23,7 @@ from safetensors.torch import save_file
 
 from soar import recipes
 from soar.cli.main import main
+from soar.data import bundled
 from tests.cli.tiny import TINY
 
 SECONDS = 30
@@ -97,6 +98,8 @@ class World:
             patch.chdir(self.here)
             for name in ("HOME", "XDG_CACHE_HOME", "SOAR_DATA"):
                 patch.setenv(name, str(self.folder))
+            # The same images every time; decoding them is most of what is left to do.
+            patch.setattr(bundled, "read", _images)
             for owner, name in _expensive() if self.stubbed else ():
                 patch.setattr(owner, name, _begin)
             self.written.clear()
@@ -149,6 +152,7 @@ def _alarm(words: Sequence[str]) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+_images = functools.cache(bundled.read)
 _watching: list[World] = []
 
 
