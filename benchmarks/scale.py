@@ -95,14 +95,9 @@ def counted(
         images: to learn from
         classes: how many there are
     """
-    made = Imagined(
-        Path("nowhere"),
-        recipes.load(recipe, flags),
-        shape=shape,
-        classes=classes,
-        images=images,
-        held_out=1000,
-    )
+    # The work does not depend on the weights that a training starts from.
+    wanted = recipes.load(recipe, [*flags, "--start_from", "null"])
+    made = Imagined(Path("nowhere"), wanted, shape=shape, classes=classes, images=images, held_out=1000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return count(prepare(made, progress="quiet"))

@@ -96,3 +96,32 @@ def test_a_file_without_flags_is_named_and_no_flag_is() -> None:
         convert({"inner": {}}, Outer, "", file="mine.toml")
     with pytest.raises(UserError, match=r"^mine\.toml: inner\.share: got 2, expected `float` <= 1\.0$"):
         convert({"inner": {"share": 2}}, Outer, "", file="mine.toml")
+
+
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        (float("nan"), r"^a\.b: got nan, expected a number"),
+        (2**63, r"^a\.b: got 9223372036854775808, expected an integer of 64 bits"),
+        ({"x": {"y": [-(2**64)]}}, r"^a\.b\.x\.y: got -18446744073709551616, expected an integer"),
+    ],
+)
+def test_what_would_fail_far_from_here_is_refused(value: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        convert(value, object, "a.b")
+
+
+def test_a_value_of_the_wrong_kind_may_be_too_long_to_be_written() -> None:
+    with pytest.raises(UserError, match="got a number of thousands of digits, expected `str`"):
+        convert(16**5000, str, "a.b")
+    with pytest.raises(UserError, match="got a number of thousands of digits, expected an integer"):
+        convert([16**5000], object, "a.b")
+
+
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    value: Any = 1
+    for _ in range(8):
+        value = [value]
+    assert convert(value, object, "a") == value
+    with pytest.raises(UserError, match=r"^a: nested too deeply"):
+        convert([value], object, "a")

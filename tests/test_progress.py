@@ -130,3 +130,13 @@ def test_an_expected_share_decides_about_the_time_that_is_left() -> None:
         bar.expect(0.25)
         bar.advance(50)
     assert stream.getvalue().splitlines()[0] == "attack  50/100 images  50 %  0:00:30 left  5 images/s"
+
+
+@pytest.mark.parametrize("mode", ["plain", "live"])
+def test_text_from_files_moves_no_cursor_and_is_no_markup(mode: Mode) -> None:
+    stream = Terminal() if mode == "live" else io.StringIO()
+    with Progress(2, "a\x07[/]\nb", mode, stream=stream) as bar:
+        bar.advance(1, name="x\x07y")
+        bar.note("c\x07d")
+    shown = stream.getvalue()
+    assert "\x07" not in shown and "a\\x07[/] b" in shown and "c\\x07d" in shown

@@ -54,7 +54,7 @@ def printable(text: str, longest: int | None = None) -> str:
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """Give the kind of any exception and the first line of what it says.
 
     >>> first_line(KeyError("width"))

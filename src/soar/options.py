@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import types
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ import msgspec
 from soar.errors import UserError, flag_of, unknown
 
 Wanted = TypeVar("Wanted")
+_DEEPEST = 8
 
 
 def bind(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -66,9 +68,33 @@ def convert(value: Any, wanted: type[Wanted], where: str, *, file: str = "") -> 
     soar.errors.UserError: training.epochs: got 'many', expected `int` (flag --training.epochs)
     """
     try:
-        return msgspec.convert(value, wanted, strict=False)
+        converted = msgspec.convert(value, wanted, strict=False)
     except msgspec.ValidationError as error:
         raise _explain(error, value, wanted, where, file) from None
+    _check_size(value, where)
+    return converted
+
+
+def _check_size(value: Any, where: str, depth: int = 0) -> None:
+    """Refuse what no field takes and what would fail far from here: huge integers, nan, tables in tables."""
+    if isinstance(value, dict | list | tuple):
+        if depth == _DEEPEST:
+            raise UserError(f"{where}: nested too deeply, expected at most {_DEEPEST} tables or lists")
+        named = value.items() if isinstance(value, dict) else ((None, one) for one in value)
+        for name, one in named:
+            _check_size(one, where if name is None else f"{where}.{name}".lstrip("."), depth + 1)
+    elif isinstance(value, int) and abs(value) >= 2**63:
+        raise UserError(f"{where}: got {_shown(value)}, expected an integer of 64 bits{flag_of(where)}")
+    elif isinstance(value, float) and math.isnan(value):
+        raise UserError(f"{where}: got nan, expected a number{flag_of(where)}")
+
+
+def _shown(value: Any) -> str:
+    """Return a value as Python writes it, except for integers that are too long to be written."""
+    try:
+        return repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
 
 
 def _explain(error: msgspec.ValidationError, value: Any, wanted: Any, where: str, file: str) -> UserError:
@@ -89,7 +115,7 @@ def _explain(error: msgspec.ValidationError, value: Any, wanted: Any, where: str
     allowed = text.removeprefix("Expected ").split(", got")[0]
     if get_origin(kind) is Literal:
         allowed = "one of " + ", ".join(str(choice) for choice in get_args(kind))
-    problem = f"{field}: got {got!r}, expected {allowed}"
+    problem = f"{field}: got {_shown(got)}, expected {allowed}"
     return UserError(f"{file}: {problem}" if file else problem + flag_of(field))
 
 

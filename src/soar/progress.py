@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Self, TextIO
 
+from soar.errors import printable
+
 if TYPE_CHECKING:
     import rich.progress
 
@@ -53,7 +55,7 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.total = total
-        self.label = label
+        self.label = printable(label)
         self.done = done
         self.first = done
         self._unit = unit
@@ -115,6 +117,7 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Say something that should stay on the screen, above a live bar."""
+        text = printable(text)
         if self._live is not None:
             self._live.console.print(text, markup=False, highlight=False)
         elif self._mode != "quiet":
@@ -161,7 +164,7 @@ def _live_bar(stream: TextIO) -> rich.progress.Progress:
     # On a narrow terminal the figures matter more than a bar.
     bar: list[ProgressColumn] = [BarColumn(bar_width=20)] if console.width >= _WIDE else []
     return Progress(
-        TextColumn("{task.description}", table_column=whole),
+        TextColumn("{task.description}", markup=False, table_column=whole),
         *bar,
         TaskProgressColumn(table_column=Column(no_wrap=True)),
         TextColumn(
@@ -175,7 +178,7 @@ def _live_bar(stream: TextIO) -> rich.progress.Progress:
 
 
 def _short(value: Value) -> str:
-    return value if isinstance(value, str) else f"{value:.4g}"
+    return printable(value) if isinstance(value, str) else f"{value:.4g}"
 
 
 def _clock_time(seconds: float) -> str:

@@ -77,6 +77,13 @@ def test_an_earlier_result_is_not_overwritten(tmp_path: Path, capsys: pytest.Cap
     assert output.read_text() == "precious"
 
 
+def test_a_link_to_a_file_that_is_to_be_is_followed(tmp_path: Path) -> None:
+    link = tmp_path / "link.json"
+    link.symlink_to(tmp_path / "step.json")
+    assert main(["bench", "step", *MODEL, *FAST, "--objectives", "standard", "--output", str(link)]) == 0
+    assert link.is_symlink() and json.loads((tmp_path / "step.json").read_text())["repeats"] == 1
+
+
 @pytest.mark.parametrize(
     "words, message",
     [

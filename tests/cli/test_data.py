@@ -37,7 +37,10 @@ def test_verify_of_whole_files(capsys: pytest.CaptureFixture[str]) -> None:
 def test_verify_of_missing_and_damaged_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "svhn").mkdir()
     (tmp_path / "svhn" / "train_32x32.mat").write_bytes(b"cut")
-    assert run("verify", "svhn", "--root", str(tmp_path)) == 2
+    with pytest.raises(
+        UserError, match=r"^svhn: 2 of 2 files are missing or damaged; .* soar data fetch svhn$"
+    ):
+        run("verify", "svhn", "--root", str(tmp_path))
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines] == [
         ["train_32x32.mat", "damaged"],

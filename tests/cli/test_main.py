@@ -3,6 +3,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,11 @@ def test_help_of_train_lists_the_fields_with_their_meaning(capsys: pytest.Captur
         (["train", "demo-robust", "--resume", "x"], "--resume goes on with the recipe of the run"),
         (["train", "demo-robust", "--training.precision", "float16"], "expected one of float32, bfloat16"),
         (["train", "demo-robust", "--start_from", "nowhere"], "which holds no usable weights"),
+        (
+            ["train", "demo-robust", "--start_from", "runs/demo-standard"],
+            "training.start_from: got 'runs/demo-standard', which holds no usable weights;"
+            " train it first (soar train demo-standard) or start from scratch (--start_from null)",
+        ),
         (["evaluate", "nowhere", "--attacks", "pgd:steps=0"], "attack.steps: got 0, expected at least 1"),
         (["evaluate", "x", "--attacks", "pgd:steps=x"], "got 'x', expected `int` (flag --attacks)"),
         (
@@ -110,3 +116,50 @@ def test_no_flag_confuses_torchrun() -> None:
     for flag in ours:
         confused = [their for their in theirs if their.startswith(flag.replace("_", "-"))]
         assert len(confused) < 2 or flag in ("-h", "--help"), f"{flag} abbreviates {confused}"
+
+
+@pytest.mark.parametrize(
+    "error, line",
+    [
+        (
+            OSError(28, "No space left on device", "runs/a\x1b[31m/x.json"),
+            "runs/a\\x1b[31m/x.json: No space left on",
+        ),
+        (PermissionError(13, "Permission denied"), "Permission denied"),
+        (OSError("the disk is gone"), "the disk is gone"),
+    ],
+)
+def test_what_the_operating_system_refuses_is_one_line(
+    error: OSError, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: argparse.Namespace) -> int:
+        raise error
+
+    monkeypatch.setattr(COMMANDS["list"], "run", refuse)
+    assert main(["list", "models"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"soar: {line}") and told.count("\n") == 1
+
+
+def test_mistakes_of_our_own_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: argparse.Namespace) -> int:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(COMMANDS["list"], "run", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        main(["list", "models"])
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_and_long_lines_stay_one_short_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def warn(_: argparse.Namespace) -> int:
+        warnings.warn("two\nlines \x1b[31m" + "x" * 3000 + " the end", stacklevel=1)
+        return 0
+
+    monkeypatch.setattr(COMMANDS["list"], "run", warn)
+    assert main(["list", "models"]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("soar: warning: two lines \\x1b[31mxxx") and told.endswith("xxx the end\n")
+    assert told.count("\n") == 1 and len(told) < 1100

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
+from soar import files
 from soar.cli.main import main
 from tests.cli.tiny import TINY
+from tests.reproduce.made import Pretender
+
+SWEEP = ["sweep", "demo-robust", "--grid", "objective.steps=1", *TINY, "--max_steps", "1"]
+STUDY = 'description = "d"\nrecipe = "demo-robust"\nattacks = ["fgsm"]\n[[arms]]\nname = "one"\n'
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +60,42 @@ def test_a_place_that_takes_no_files_is_told_before_the_work(
     assert (place / "file").read_text() == "mine"
     made = set(place.rglob("*")) - set(before)
     assert not [path for path in made if path.is_file()], "nothing was worked on"
+
+
+def _full_from(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the disk be full when a file of this name is moved into its place."""
+    move = files._move
+
+    def moved(temporary: Path, target: Path, *, overwrite: bool) -> None:
+        if target.name == name:
+            raise OSError(errno.ENOSPC, "No space left on device", str(temporary))
+        move(temporary, target, overwrite=overwrite)
+
+    monkeypatch.setattr(files, "_move", moved)
+
+
+@pytest.mark.parametrize(
+    "words, name",
+    [
+        (SWEEP, "sweep.txt"),
+        (SWEEP, "sweep.svg"),
+        (["study", "one.toml", *TINY, "--examples", "4"], "study.txt"),
+        (["reproduce", "theory", "--scale", "smoke", "--quiet"], "theory-smoke.txt"),
+    ],
+)
+def test_a_result_is_replaced_as_a_whole_or_not_at_all(
+    words: list[str],
+    name: str,
+    folder: Path,
+    here: Pretender,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (folder / "one.toml").write_text(STUDY)
+    (folder / "out").mkdir()
+    (folder / "out" / name).write_text("precious")
+    _full_from(name, monkeypatch)
+    assert main([*words, "--output", "out"]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"soar: {Path('out') / name}: cannot be written (No space left on device)"
+    assert (folder / "out" / name).read_text() == "precious"

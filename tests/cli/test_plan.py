@@ -12,6 +12,7 @@ from soar.cli.main import main
 from tests.cli.tiny import TINY
 
 PLAN = ["train", "demo-robust", *TINY, "--plan"]
+TRAIN = [*TINY[:2], *TINY[4:], "--max_steps", "1"]
 
 
 def rows(text: str) -> dict[str, str]:
@@ -70,7 +71,7 @@ def test_an_assumed_rate_is_called_so(folder: Path, capsys: pytest.CaptureFixtur
         (["train", "--plan"], "which recipe?"),
         (["train", "--resume", "run", "--plan"], "--plan: got together with --resume"),
         (["train", "demo-robust", "--tflops", "3"], "--tflops: got without --plan"),
-        ([*PLAN, "--tflops", "0"], "--tflops: got 0, expected a number above 0"),
+        ([*PLAN, "--tflops", "0"], "--tflops: got 0.0, expected at least 1e-09"),
         ([*PLAN, "--device", "abacus"], "unknown device 'abacus'"),
         ([*PLAN, "--batch_size", "0"], "training.batch_size"),
     ],
@@ -91,3 +92,19 @@ def test_two_processes_plan_as_one(tmp_path: Path) -> None:
     assert "GFLOP/s a process" in told["time"]
     assert done.stdout.count("data  ") == 1
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_plan_needs_no_weights_to_start_from_and_names_those_that_are_missing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = [*PLAN, "--tflops", "1", "--start_from", "runs/demo-standard"]
+    assert main(started) == 0
+    assert rows(capsys.readouterr().out)["start"] == (
+        "the weights of runs/demo-standard, which are not there yet"
+    )
+    assert main(["train", "demo-standard", *TRAIN, "--output", "runs/demo-standard"]) == 0
+    capsys.readouterr()
+    assert main(started) == 0
+    assert rows(capsys.readouterr().out)["start"] == "the weights of runs/demo-standard"
+    assert main([*PLAN, "--tflops", "1"]) == 0
+    assert "start" not in rows(capsys.readouterr().out)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from soar.cli.main import main
+from soar.errors import FileError
 from soar.evaluation import files
 from soar.reproduce.running.job import Job
 from tests.reproduce.made import Pretender
@@ -95,17 +95,17 @@ def test_a_damaged_network_is_trained_again_and_only_where_a_number_needs_it(
 def test_a_full_disk_fails_a_job_with_one_line_and_a_later_call_goes_on(
     folder: Path, here: Pretender, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
+    def full(content: object, path: Path) -> None:
+        raise FileError(f"{path}: cannot be written (No space left on device)")
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "write_json", full)
         patch.setattr("soar.reproduce.table_file.write_json", full)
         assert main(ONE) == 2
     shown = capsys.readouterr()
-    assert "failed: no room to write" in shown.err
+    assert "failed: " in shown.err
     last = shown.err.splitlines()[-1]
-    assert last.endswith("cannot be written (No space left on device; flag --output)")
+    assert last.endswith("-smoke.json: cannot be written (No space left on device)")
     assert "Traceback" not in shown.err
     assert main(ONE) == 0
     assert "train" not in capsys.readouterr().err, "the network was trained before"

@@ -314,7 +314,7 @@ def test_a_second_fetch_waits_for_the_first(
         if len(waits) == 3:
             first.release()
 
-    monkeypatch.setattr("soar.data.fetch.time", SimpleNamespace(sleep=wait))
+    monkeypatch.setattr("soar.locks.time", SimpleNamespace(sleep=wait))
     assert names(fetch("svhn", tmp_path, mode="plain")) == ["test_32x32.mat", "train_32x32.mat"]
     assert len(waits) == 3
     said = capsys.readouterr().err

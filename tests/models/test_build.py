@@ -116,3 +116,10 @@ def test_bad_task_is_one_line(num_classes: int, image_shape: Any, message: str) 
         with pytest.raises(UserError) as caught:
             models.build(entry.name, seed=0, num_classes=num_classes, image_shape=image_shape)
         assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("width", [10_000_000, 2**62])
+def test_a_model_that_no_memory_holds_is_refused_in_one_line(width: int) -> None:
+    with pytest.raises(UserError, match=r"^model: resnet10 cannot be built \(RuntimeError: ") as refused:
+        models.build("resnet10", seed=0, options={"width": width})
+    assert "\n" not in str(refused.value)

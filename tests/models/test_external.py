@@ -108,3 +108,15 @@ def test_files_that_would_run_code_or_do_not_fit_are_refused(tmp_path: Path) -> 
     (tmp_path / "w.safetensors").write_text("")
     with pytest.raises(UserError, match="is not a safetensors file"):
         load_external_weights(model, tmp_path / "w.safetensors")
+
+
+def test_code_that_ends_the_program_is_a_mistake_and_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_leaving_net.py").write_text("import sys\nsys.exit()\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(UserError, match=r"cannot import my_leaving_net \(SystemExit"):
+        build_external("my_leaving_net:build")
+    with pytest.raises(UserError, match=r"sys:exit fails \(SystemExit"):
+        build_external("sys:exit")

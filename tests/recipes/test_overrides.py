@@ -73,3 +73,28 @@ def test_fields_by_their_last_name_reach_the_right_section() -> None:
         for name in SECTIONS[section].__dataclass_fields__:
             if name not in ("name", "validation"):
                 assert full_name(name) == f"{section}.{name}"
+
+
+@pytest.mark.parametrize(
+    "flag, value, expected",
+    [
+        ("epochs", "1979-05-27", "1979-05-27"),
+        ("epochs", "1\nlr = 2", "1\nlr = 2"),
+        ("epochs", "9" * 5000, "9" * 5000),
+        ("objective.x", "[" * 5000, "[" * 5000),
+        ("objective.x", "{a=" * 3000, "{a=" * 3000),
+        ("objective", "0", "0"),
+        ("data", "true", "true"),
+        ("start_from", "2024", "2024"),
+        ("start_from", '"2024"', "2024"),
+        ("start_from", "null", None),
+        ("eps", "0.5", 0.5),
+    ],
+)
+def test_a_value_is_what_its_field_takes_or_text(flag: str, value: str, expected: object) -> None:
+    assert list(parse([f"--{flag}", value]).values()) == [expected]
+
+
+def test_a_section_that_is_no_table_takes_no_fields() -> None:
+    with pytest.raises(UserError, match="training: got 3, expected a table"):
+        apply({"training": 3}, {"training.epochs": 1})

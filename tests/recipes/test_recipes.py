@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
 import torch
 
-from soar import models, recipes
+from soar import models, recipes, runs
 from soar.data.catalog import DATASETS
 from soar.errors import UserError
 from soar.objectives import OBJECTIVES
@@ -31,6 +33,21 @@ def test_every_shipped_recipe_can_be_built(recipe: Recipe) -> None:
     limits = threat(recipe.threat.norm, recipe.threat.eps)
     objective = OBJECTIVES.build(kept.pop("name"), kept, model, limits, seed=recipe.seed)
     assert objective.threat == limits
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_what_a_description_starts_from_is_what_training_starts_from(name: str) -> None:
+    shipped = recipes.load(name)
+    claimed = re.findall(r"\bfrom ([a-z0-9]+-[a-z0-9-]+)", shipped.description)
+    start = shipped.training.start_from
+    if start is None:
+        assert not claimed, f"{name} starts from random weights"
+        return
+    assert set(claimed) == {Path(start).name}
+    first = recipes.load(Path(start).name)
+    assert start == str(runs.free_path(Path(start).name)), "the folder that `soar train` makes by default"
+    assert first.model == shipped.model and first.data.name == shipped.data.name
+    assert recipes.load(name, ["--start_from", "null"]).training.start_from is None
 
 
 def test_every_shipped_recipe_is_written_and_read_back_the_same(recipe: Recipe, tmp_path: Path) -> None:
@@ -91,8 +108,9 @@ def test_the_papers_numbers_for_regularised_training(name: str, epochs: int) -> 
 
 
 @pytest.mark.parametrize("objective", ["soar", "foar", "trades", "mart", "mma", "cure", "llr"])
-def test_small_recipes_differ_from_adversarial_training_in_the_objective_alone(objective: str) -> None:
+def test_small_recipes_differ_from_adversarial_training_in_objective_and_start(objective: str) -> None:
     ours = recipes.load(f"cifar10-{objective}-small").as_table()
+    assert ours["training"].pop("start_from") == "runs/cifar10-standard-small"
     adversarial = recipes.load("cifar10-adversarial-small").as_table()
     assert ours.pop("objective")["name"] == objective
     assert {**adversarial, "objective": None, "description": None} == {
@@ -143,3 +161,37 @@ def test_files_that_are_no_recipes(tmp_path: Path) -> None:
         recipes.load(tmp_path / "b.toml")
     with pytest.raises(UserError, match=r"unknown recipe 'demo-robus' .* did you mean 'demo-robust'"):
         recipes.load("demo-robus")
+
+
+def test_byte_order_marks_and_line_ends_of_windows_are_read(tmp_path: Path) -> None:
+    shipped = (recipes.FOLDER / "demo-robust.toml").read_text()
+    (tmp_path / "windows.toml").write_bytes(b"\xef\xbb\xbf" + shipped.replace("\n", "\r\n").encode())
+    assert recipes.load(tmp_path / "windows.toml") == recipes.load("demo-robust")
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"# large\n" * 130_000, "got more than 1,000,000 bytes"),
+        (b"x = " + b"[" * 5000, r"not a TOML file \(nested too deeply\)"),
+        (b"x = " + b"9" * 5000, r"not a TOML file \(Exceeds the limit"),
+        (b"\xff\xfe", "not a TOML file"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "x.toml").write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        read(tmp_path / "x.toml")
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(UserError, match=r"pipe\.toml: not a regular file"):
+        read(tmp_path / "pipe.toml")
+
+
+@pytest.mark.parametrize("name", [0, {}, [], True])
+def test_a_name_is_text(name: object) -> None:
+    table = read(recipes.FOLDER / "demo-robust.toml")
+    with pytest.raises(UserError, match=r"^objective\.name: got .*, expected `str`"):
+        from_table({**table, "objective": {"name": name}}, "r.toml")

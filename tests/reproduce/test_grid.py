@@ -71,3 +71,24 @@ def test_every_objective_can_be_checked_without_its_model() -> None:
 
     for name in recipes.names():
         check(recipes.load(name))
+
+
+def test_a_sweep_has_a_largest_number_of_trainings() -> None:
+    values = ",".join(f"0.{number}1" for number in range(100))
+    grid = parse([f"lr={values}", f"weight_decay={values}"])
+    assert len(Sweep(recipe="demo-robust", grid=grid).places()) == 10_000
+    with pytest.raises(UserError, match="got 20,000 trainings, expected at most 10,000 in a sweep"):
+        Sweep(recipe="demo-robust", grid=grid, seeds=2).places()
+
+
+@pytest.mark.parametrize(
+    "text, values",
+    [
+        ("[1,2],[2,3]", ("[1,2]", "[2,3]")),
+        ("[[1,2],3], 4", ("[[1,2],3]", "4")),
+        ("1], 2", ("1]", "2")),
+        ("[1, 2", ("[1, 2",)),
+    ],
+)
+def test_commas_in_brackets_belong_to_a_value(text: str, values: tuple[str, ...]) -> None:
+    assert parse([f"milestones={text}"]) == {"training.milestones": values}

@@ -52,6 +52,10 @@ def test_an_arm_overrides_the_study_which_overrides_the_recipe() -> None:
         ({"arms": [{"name": "a"}, {"name": "A"}]}, "two arms called 'A'"),
         ({"arms": [{"name": "a", "start_from": "b"}, {"name": "b"}]}, "start_from of 'a'"),
         ({"arms": [{"name": "a", "recepe": "x"}]}, "'recepe'.*'recipe'"),
+        ({"arms": [{"name": ".."}]}, r"mine: got an arm called '\.\.', expected a name"),
+        ({"arms": [{"name": "!"}]}, "got an arm called '!', expected a name"),
+        ({"arms": 3}, "mine: arms: got 3, expected `array`"),
+        ({"arms": [3]}, "mine: arms: got 3, expected `object`"),
     ],
 )
 def test_a_study_that_makes_no_sense_is_refused_in_one_line(change: dict[str, object], message: str) -> None:

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from soar import files
 from soar.errors import UserError
-from soar.files import ready_folder
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DESCRIPTION = "Measure what a training step of each objective costs: time, passes, memory, as ratios."
 _CAPTION = """ms: CPU time of a step, the median; / std, / PGD-10: ratios to those two, taken round by round
 fwd, bwd: batches through the network; MiB: how much a process grew in one step"""
+_LARGEST_BATCH = 8192
 REFERENCES = ("standard", "adversarial steps=10")
 OBJECTIVES = ("foar", "soar", "soar product=difference", "trades", "mart", "mma", "cure", "llr")
 
@@ -74,10 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse what makes no sense, before minutes are spent."""
-    for flag in ("batch_size", "repeats", "threads"):
-        value = getattr(arguments, flag)
-        if value is not None and value < 1:
-            raise UserError(f"--{flag.replace('_', '-')}: got {value}, expected at least 1")
+    if arguments.batch_size is not None and arguments.batch_size > _LARGEST_BATCH:
+        # These images are made up, so nothing else bounds how many there are.
+        raise UserError(f"--batch-size: got {arguments.batch_size}, expected at most {_LARGEST_BATCH}")
     if arguments.model is not None and arguments.networks is not None:
         raise UserError("--model: got together with --networks, expected one of the two")
     for flag in ("options", "batch_size"):
@@ -87,7 +87,7 @@ def _check(arguments: argparse.Namespace) -> None:
     if output is not None:
         if output.exists():
             raise UserError(f"--output: {output} exists already; choose another name")
-        ready_folder(output.parent, "--output")
+        files.ready_folder(output.parent, "--output")
 
 
 def _objectives(arguments: argparse.Namespace) -> list[str]:
@@ -198,8 +198,4 @@ def _save(arguments: argparse.Namespace, results: list[dict[str, Any]]) -> None:
     from soar.environment import environment
 
     record = {"environment": environment(), "repeats": arguments.repeats, "networks": results}
-    try:
-        with arguments.output.open("x") as file:
-            file.write(json.dumps(record, indent=1) + "\n")
-    except OSError as error:
-        raise UserError(f"--output: cannot write {arguments.output} ({error.strerror})") from None
+    files.write(arguments.output, json.dumps(record, indent=1) + "\n", overwrite=False)

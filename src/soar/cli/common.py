@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from soar.device import CHOICES, choose
 from soar.errors import UserError
 from soar.progress import Mode
+
+_COUNT = 2**31
+_LIMITS: dict[str, tuple[float, float]] = {
+    "batch_size": (1, _COUNT),
+    "epochs": (1, _COUNT),
+    "examples": (1, _COUNT),
+    "jobs": (1, 1024),
+    "processes": (1, 1024),
+    "repeats": (1, 1_000_000),
+    "seed": (0, 2**62),
+    "seeds": (1, 100),
+    "tflops": (1e-9, 1e9),
+}
+# OpenMP crashes with tens of thousands of threads, and more than a few for each core only slow it down.
+_THREADS = 64
 
 
 def add_machine_flags(parser: argparse.ArgumentParser) -> None:
@@ -18,18 +34,30 @@ def add_machine_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
-def set_up_machine(arguments: argparse.Namespace) -> str:
-    """Set the number of threads and give the device.
+def check_numbers(arguments: argparse.Namespace) -> None:
+    """Check the numbers that flags of any command gave.
 
     Raises:
-        UserError: if the device is not there or the number of threads is not above 0
+        UserError: for a number that is too low or too high
+    """
+    most_threads = max(_THREADS, 4 * (os.cpu_count() or 1))
+    for name, (least, most) in {**_LIMITS, "threads": (1, most_threads)}.items():
+        number: float | None = getattr(arguments, name, None)
+        if number is not None and not least <= number <= most:
+            expected = f"at most {most}" if number > most else f"at least {least}"
+            raise UserError(f"--{name.replace('_', '-')}: got {number}, expected {expected}")
+
+
+def set_up_machine(arguments: argparse.Namespace) -> str:
+    """Set the number of threads and return the device.
+
+    Raises:
+        UserError: if the device is not there
     """
     import torch
 
     device = choose(arguments.device)
     if arguments.threads is not None:
-        if arguments.threads < 1:
-            raise UserError(f"--threads: got {arguments.threads}, expected at least 1")
         torch.set_num_threads(arguments.threads)
     return device
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from soar.errors import printable
+from soar.errors import UserError, printable
 
 DESCRIPTION = "List data sets, fetch their files, verify that they are whole."
 
@@ -43,8 +43,8 @@ def _add_action(
 def run(arguments: argparse.Namespace) -> int:
     """Do what was asked.
 
-    Returns:
-        0, or 2 where `verify` finds a file damaged or missing.
+    Raises:
+        UserError: if `verify` finds a file damaged or missing
     """
     if arguments.action == "fetch":
         return _fetch(arguments)
@@ -88,4 +88,10 @@ def _verify(arguments: argparse.Namespace) -> int:
     states = verify(arguments.name, arguments.root)
     for file, state in states:
         print(f"{file.name:<25} {state}")
-    return 0 if all(state == "ok" for _, state in states) else 2
+    broken = [file.name for file, state in states if state != "ok"]
+    if broken:
+        raise UserError(
+            f"{arguments.name}: {len(broken)} of {len(states)} files are missing or damaged;"
+            f" get them with: soar data fetch {arguments.name}"
+        )
+    return 0

@@ -40,10 +40,6 @@ def run(arguments: argparse.Namespace) -> int:
     from soar.studies.conduct import Conditions
     from soar.studies.study import folder_name
 
-    for flag in ("examples", "epochs"):
-        value = getattr(arguments, flag)
-        if value is not None and value < 1:
-            raise UserError(f"--{flag}: got {value}, expected at least 1")
     study = studies.load("demo")
     if arguments.examples is not None:
         study = replace(study, examples=arguments.examples)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.device import CHOICES, choose
-from soar.errors import UserError
+from soar.errors import printable
 
 if TYPE_CHECKING:
     from soar.reproduce.planning.plan import Plan
@@ -60,12 +60,8 @@ def make_executor(arguments: argparse.Namespace) -> tuple[Executor, int, str]:
     """Give the executor, how many jobs it does at once, and the device.
 
     Raises:
-        UserError: if a number makes no sense, the device is not there, or Ray is not installed
+        UserError: if the device is not there or Ray is not installed
     """
-    for name in ("jobs", "threads", "processes"):
-        number = getattr(arguments, name)
-        if number is not None and number < 1:
-            raise UserError(f"--{name}: got {number}, expected at least 1")
     device = choose(arguments.device)
     from soar.reproduce.running.local import Local, cores
 
@@ -85,15 +81,4 @@ def tell_failures(plan: Plan, endings: Mapping[str, Ending]) -> None:
     for job in plan.todo:
         ending = endings.get(job.key)
         if ending is not None and ending.status == "failed":
-            print(f"soar: {job.title} failed: {ending.reason}", file=sys.stderr)
-
-
-def check_seeds(seeds: int) -> int:
-    """Give the number of seeds.
-
-    Raises:
-        UserError: if it is not above 0
-    """
-    if seeds < 1:
-        raise UserError(f"--seeds: got {seeds}, expected at least 1")
-    return seeds
+            print(f"soar: {printable(f'{job.title} failed: {ending.reason}')}", file=sys.stderr)

@@ -7,6 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import NoReturn
 
 from soar import __version__
 from soar.cli import (
@@ -23,7 +24,8 @@ from soar.cli import (
     sweep,
     train,
 )
-from soar.errors import UserError, unknown
+from soar.cli.common import check_numbers
+from soar.errors import UserError, printable, reason_of, unknown
 
 COMMANDS = {
     "demo": demo,
@@ -40,6 +42,7 @@ COMMANDS = {
     "bench": bench,
 }
 TAKES_FIELDS = ("train", "study", "sweep")
+_LONGEST = 1000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,12 +54,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         0 when all went well, 2 for a mistake of the user's, 128 + n for signal n, else 1.
     """
-    parser = make_parser()
-    arguments, rest = parser.parse_known_args(argv)
+    words = sys.argv[1:] if argv is None else argv
     try:
+        _check_text(words)
+        parser = make_parser()
+        arguments, rest = parser.parse_known_args(words)
         if rest and arguments.command not in TAKES_FIELDS:
             raise _unknown_flag(parser, arguments.command, rest[0])
         arguments.fields = rest
+        check_numbers(arguments)
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             warnings.simplefilter("always", UserWarning)
@@ -72,6 +78,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of a pipe, such as head, has seen enough.
         sys.stderr.close()
         return 0
+    except OSError as error:
+        # A full disk, a name that is too long, a folder that may not be read: the system says what it is.
+        _say(f"{error.filename}: {reason_of(error)}" if error.filename else reason_of(error))
+        return 2
+
+
+def _check_text(words: Sequence[str]) -> None:
+    """Refuse words that cannot be text: bytes that are not UTF-8 arrive as half a character, a surrogate."""
+    for word in words:
+        if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
+            raise UserError(f"got '{word}', expected text without null bytes, encoded as UTF-8")
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
@@ -81,13 +98,24 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 def _say(text: str) -> None:
     """Write a line, once for all processes that torchrun started."""
+    line = printable(text)
+    if len(line) > _LONGEST:
+        line = f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
     if os.environ.get("RANK", "0") == "0":
-        print(f"soar: {text}", file=sys.stderr)
+        print(f"soar: {line}", file=sys.stderr)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong with a call, as everything else here does."""
+
+    def error(self, message: str) -> NoReturn:
+        _say(f"{message} (see {self.prog} --help)")
+        self.exit(2)
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Declare every command and its flags."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="soar",
         description="Train image classifiers that stay right under attack, and tell how robust they are.",
         allow_abbrev=False,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.cli.common import set_up_machine
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from soar.training.cost import Cost
 
 _WIDTH = 12
+_YEAR = 365.25 * 24 * 3600
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,11 +45,28 @@ def tell(opened: Run, arguments: argparse.Namespace) -> None:
 
     is_there = _is_there(arguments.device)
     device = set_up_machine(arguments) if is_there else "cpu"
+    opened, start = _with_present_start(opened)
     with joined(device) as world:
         trainer = prepare(opened, device=device, root=arguments.root, progress="quiet")
         cost, origin = _found(trainer, arguments, device if is_there else None)
         if world.is_main:
-            print("\n".join(_lines(opened, trainer, cost, origin)))
+            print("\n".join(_lines(opened, trainer, cost, origin, start)))
+
+
+def _with_present_start(opened: Run) -> tuple[Run, str]:
+    """Return the run and what it starts from; weights that are not there yet do not change the cost."""
+    from soar.training.weights import find_weights
+
+    source = opened.recipe.training.start_from
+    if source is None:
+        return opened, ""
+    try:
+        find_weights(Path(source), "training.start_from")
+    except UserError:
+        training = replace(opened.recipe.training, start_from=None)
+        without = replace(opened, recipe=replace(opened.recipe, training=training))
+        return without, f"the weights of {source}, which are not there yet"
+    return opened, f"the weights of {source}"
 
 
 def _found(trainer: Trainer, arguments: argparse.Namespace, device: str | None) -> tuple[Cost, str]:
@@ -81,7 +101,7 @@ def _place(device: str) -> str:
     return device if device != "cpu" else f"cpu, {threads} {'thread' if threads == 1 else 'threads'}"
 
 
-def _lines(opened: Run, trainer: Trainer, cost: Cost, origin: str) -> list[str]:
+def _lines(opened: Run, trainer: Trainer, cost: Cost, origin: str, start: str) -> list[str]:
     recipe, data, batch = opened.recipe, trainer.data, trainer.training.batch_size
     shape = " x ".join(map(str, data.shape))
     shared = f" ({batch // cost.processes} in each of {cost.processes} processes)"
@@ -89,6 +109,7 @@ def _lines(opened: Run, trainer: Trainer, cost: Cost, origin: str) -> list[str]:
     rows = [
         ("data", f"{data.name}: {len(data.train):,} images of {shape}, {len(data.validation):,} held out"),
         ("model", f"{recipe.model['name']}: {cost.parameters:,} parameters"),
+        *([("start", start)] if start else []),
         ("objective", f"{recipe.objective['name']} within {trainer.threat}"),
         ("batches", f"{batch} images{each}, {cost.updates_per_epoch:,} an epoch"),
         ("updates", f"{cost.number:,} in {cost.epochs:g} epochs"),
@@ -162,9 +183,11 @@ def _number(value: float) -> str:
 
 
 def _clock(seconds: float) -> str:
-    """Write a duration; below a minute with a tenth of a second.
+    """Write a duration; below a minute with a tenth of a second, above a century in years.
 
-    >>> _clock(12.34), _clock(3725.4), _clock(200_000)
-    ('12.3 s', '1:02:05', '2 days, 7:33:20')
+    >>> _clock(12.34), _clock(3725.4), _clock(200_000), _clock(1e12)
+    ('12.3 s', '1:02:05', '2 days, 7:33:20', '31,688 years')
     """
+    if seconds > 100 * _YEAR:
+        return f"{_number(seconds / _YEAR)} years"
     return f"{seconds:.1f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))

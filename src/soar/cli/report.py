@@ -44,8 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
     from soar import runs
     from soar.report import gather, write
 
-    if arguments.examples < 1:
-        raise UserError(f"--examples: got {arguments.examples}, expected at least 1")
     if arguments.checkpoint is not None and len(arguments.run_folders) > 1:
         raise UserError("--checkpoint: got with several runs, expected one run")
     opened = [runs.find(path, arguments.checkpoint) for path in arguments.run_folders]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from soar import files
 from soar.cli.common import mode
-from soar.cli.executing import add_executor_flags, check_seeds, make_executor, tell_failures
+from soar.cli.executing import add_executor_flags, make_executor, tell_failures
 from soar.errors import UserError
-from soar.files import ready_folder
 
 if TYPE_CHECKING:
     from soar.reproduce.table_result import TableResult
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         ids,
         scale(arguments.scale),
         Cache(arguments.cache),
-        seeds=check_seeds(arguments.seeds),
+        seeds=arguments.seeds,
         only=arguments.only,
         weights=_weights(arguments.weights),
         root=arguments.root,
@@ -85,8 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     folder = arguments.output or arguments.cache / "tables"
     if work.plan.todo:
-        ready_folder(arguments.cache, "--cache")
-        ready_folder(folder, "--output")
+        files.ready_folder(arguments.cache, "--cache")
+        files.ready_folder(folder, "--output")
     try:
         with Watch(work.plan, room, mode(arguments)) as watch:
             went_well = work.run(executor, watch)
@@ -135,10 +135,5 @@ def _tell(result: TableResult, folder: Path) -> None:
     show.claims(console, conduct.judged(result))
     path = folder / f"{result.table}-{result.scale}.json"
     table_file.save(result, path)
-    try:
-        path.with_suffix(".txt").write_text(show.text_of(console))
-    except OSError as error:
-        raise UserError(
-            f"{path.with_suffix('.txt')}: cannot be written ({error.strerror}; flag --output)"
-        ) from None
+    files.write(path.with_suffix(".txt"), show.text_of(console))
     print(f"\n{path}")

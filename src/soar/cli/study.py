@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from soar import files
 from soar.cli.common import add_machine_flags, mode, set_up_machine
-from soar.errors import UserError, unknown
+from soar.errors import unknown
 
 if TYPE_CHECKING:
     from soar.studies import Findings, Study
@@ -50,8 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
         if name not in known:
             raise unknown("arm", name, known, "flag --only")
     if arguments.examples is not None:
-        if arguments.examples < 1:
-            raise UserError(f"--examples: got {arguments.examples}, expected at least 1")
         study = replace(study, examples=arguments.examples)
     name = Path(arguments.study).stem
     conditions = Conditions(
@@ -86,8 +85,7 @@ def show(found: Findings, study: Study, folder: Path, *, picture: Path | None = 
     console = Console(record=True, width=None if Console().is_terminal else 140)
     console.print(f"\n{study.description}")
     console.print(found.table())
-    folder.mkdir(parents=True, exist_ok=True)
     found.save(folder / "study.json")
     if picture is not None:
         save_picture(console, picture)
-    (folder / "study.txt").write_text(console.export_text())
+    files.write(folder / "study.txt", console.export_text())

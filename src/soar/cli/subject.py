@@ -72,17 +72,9 @@ class Subject:
     """where results go"""
 
     def split(self, name: str, examples: int | None) -> Split:
-        """Give the images to use.
-
-        Raises:
-            UserError: if no image is wanted
-        """
+        """Return the first so many images of a split, or all."""
         split: Split = getattr(self.data, name)
-        if examples is None:
-            return split
-        if examples < 1:
-            raise UserError(f"--examples: got {examples}, expected at least 1")
-        return split.first(examples)
+        return split if examples is None else split.first(examples)
 
 
 def subject(arguments: argparse.Namespace) -> Subject:

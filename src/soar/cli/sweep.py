@@ -7,10 +7,9 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from soar import files
 from soar.cli.common import mode
-from soar.cli.executing import add_executor_flags, check_seeds, make_executor, tell_failures
-from soar.errors import UserError
-from soar.files import ready_folder
+from soar.cli.executing import add_executor_flags, make_executor, tell_failures
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         recipe=arguments.recipe,
         flags=tuple(arguments.fields),
         grid=grid.parse(arguments.grid),
-        seeds=check_seeds(arguments.seeds),
+        seeds=arguments.seeds,
     )
     executor, room, device = make_executor(arguments)
     cache = Cache(arguments.cache)
@@ -72,8 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     default = arguments.cache / "sweeps" / f"{Path(arguments.recipe).stem}-{keys}"
     folder = arguments.output or default
     if planned.todo:
-        ready_folder(arguments.cache, "--cache")
-        ready_folder(folder, "--output")
+        files.ready_folder(arguments.cache, "--cache")
+        files.ready_folder(folder, "--output")
     try:
         with Watch(planned, room, mode(arguments)) as watch:
             endings = executor.run(planned.todo, watch) if planned.todo else {}
@@ -93,10 +92,7 @@ def _tell(console: Console, asked: Sweep, found: list[Point], folder: Path) -> N
     console.print()
     console.print(sweep_show.table(asked, found))
     console.print(sweep_show.verdict(asked, found), highlight=False, markup=False)
-    try:
-        sweep.save(asked, found, folder / "sweep.json")
-        (folder / "sweep.txt").write_text(show.text_of(console))
-        (folder / "sweep.svg").write_text(sweep_show.chart(asked, found))
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written ({error.strerror}; flag --output)") from None
+    sweep.save(asked, found, folder / "sweep.json")
+    files.write(folder / "sweep.txt", show.text_of(console))
+    files.write(folder / "sweep.svg", sweep_show.chart(asked, found))
     print(f"{folder / 'sweep.json'}, sweep.txt, sweep.svg")

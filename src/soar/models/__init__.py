@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from soar.errors import UserError, first_line
 from soar.models.cnn import cnn6, cnn8
 from soar.models.normalization import STATISTICS, Statistics, standardize
 from soar.models.resnet import resnet10, resnet18
@@ -51,7 +52,10 @@ def build(
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         # torch.manual_seed would reseed the accelerators too, which fork_rng does not put back.
         torch.default_generator.manual_seed(seed)
-        return MODELS.build(name, options or {}, num_classes, image_shape)
+        try:
+            return MODELS.build(name, options or {}, num_classes, image_shape)
+        except (RuntimeError, MemoryError, OverflowError) as error:  # tensors that are too large to be made
+            raise UserError(f"model: {name} cannot be built ({first_line(error)})") from error
 
 
 __all__ = [

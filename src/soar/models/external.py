@@ -45,7 +45,7 @@ def build_external(spec: str, seed: int = 0) -> nn.Module:
         sys.path.insert(0, folder)
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # anyone's code may fail in any way, here and below
+    except (Exception, SystemExit) as error:  # anyone's code may fail in any way, here and below
         raise UserError(f"model: cannot import {module_name} ({_where(error)})") from error
     build: Callable[[], Any] | None = getattr(module, name, None)
     if build is None:
@@ -54,14 +54,14 @@ def build_external(spec: str, seed: int = 0) -> nn.Module:
         torch.default_generator.manual_seed(seed)
         try:
             model = build()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UserError(f"model: {spec} fails ({_where(error)})") from error
     if not isinstance(model, nn.Module):
         raise UserError(f"model: {spec} gave a {type(model).__name__}, expected a torch.nn.Module")
     return model
 
 
-def _where(error: Exception) -> str:
+def _where(error: BaseException) -> str:
     """Say what went wrong and in which line, as a traceback would."""
     if isinstance(error, ImportError | SyntaxError):
         return str(error)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from typing import Any
 
 from soar.errors import UserError, unknown
-from soar.recipes.recipe import OPEN_SECTIONS, SECTIONS
+from soar.recipes.recipe import OPEN_SECTIONS, SECTIONS, loads
 
 Overrides = dict[str, Any]
 
@@ -52,6 +51,9 @@ def apply(table: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
 
     A new name for the model or the objective drops the options of the old one.
 
+    Raises:
+        UserError: if what should be a section of the recipe is something else
+
     >>> apply({"objective": {"name": "pgd", "steps": 3}}, {"objective.name": "standard"})
     {'objective': {'name': 'standard'}}
     """
@@ -63,6 +65,8 @@ def apply(table: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
             changed[name] = value
             continue
         part = changed.setdefault(section, {})
+        if not isinstance(part, dict):
+            raise UserError(f"{section}: got {part!r}, expected a table")
         if section in OPEN_SECTIONS and name == "name" and part.get("name") != value:
             part.clear()
         part[name] = value
@@ -120,6 +124,10 @@ def _value(text: str, field: str) -> Any:
     if text == "null":
         return None
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        value = loads(f"value = {text}")
+    except ValueError:
         return text
+    # A line break could begin another field; dates, and numbers where text is wanted, are text.
+    is_text = kind in ("str", "str | None") or field.rpartition(".")[2] == "name"
+    kept = isinstance(value["value"], str | list | dict if is_text else str | list | dict | int | float)
+    return value["value"] if len(value) == 1 and kept else text

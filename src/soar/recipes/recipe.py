@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from soar import files
-from soar.errors import UserError
+from soar.errors import UserError, reason_of
 from soar.options import convert
 from soar.training.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
+
+_LARGEST = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +79,10 @@ def from_table(table: dict[str, Any], origin: str) -> Recipe:
         UserError: for an unknown field, a missing one or a value that makes no sense
     """
     _check_names(table, Recipe, "", origin)
-    for section in ("model", "objective"):
+    for section in OPEN_SECTIONS:
         if not isinstance(table.get(section), dict) or "name" not in table[section]:
             raise UserError(f"{origin}: [{section}] needs a name (field {section}.name)")
+        convert(table[section]["name"], str, f"{section}.name")
     recipe = convert(table, Recipe, "")
     checked(recipe.training, "training")
     return recipe
@@ -91,12 +94,23 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         UserError: if it cannot be read or is not TOML
     """
+    text = _text_of(path)
     try:
-        return tomllib.loads(path.read_text())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return loads(text)
+    except ValueError as error:
         raise UserError(f"{path}: not a TOML file ({error})") from None
+
+
+def loads(text: str) -> dict[str, Any]:
+    """Parse TOML.
+
+    Raises:
+        ValueError: if it is not TOML, or nested too deeply to be parsed
+    """
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def write(recipe: Recipe, path: Path) -> None:
@@ -104,6 +118,23 @@ def write(recipe: Recipe, path: Path) -> None:
     import tomli_w
 
     files.write(path, tomli_w.dumps(recipe.as_table()))
+
+
+def _text_of(path: Path) -> str:
+    """Read a file of moderate size; opening a pipe would wait for whoever writes to it, perhaps forever."""
+    try:
+        if not path.is_file() and path.exists() and not path.is_dir():
+            raise UserError(f"{path}: not a regular file, expected a TOML file")
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({reason_of(error)})") from None
+    if len(content) > _LARGEST:
+        raise UserError(f"{path}: got more than {_LARGEST:,} bytes, expected a TOML file of a few hundred")
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not a TOML file ({error})") from None
 
 
 def _check_names(table: dict[str, Any], kind: Any, prefix: str, origin: str) -> None:

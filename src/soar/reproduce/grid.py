@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from soar.recipes.overrides import full_name
 Grid = dict[str, tuple[str, ...]]
 Place = dict[str, str]
 """the value of each field of a grid, as it was written"""
+MOST = 10_000
+"""trainings of a sweep; more of them would take hours only to be planned"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +38,14 @@ class Sweep:
     seeds: int = 1
 
     def places(self) -> list[Place]:
-        """List the product of all grids, the last field changing fastest."""
+        """List the product of all grids, the last field changing fastest.
+
+        Raises:
+            UserError: if that makes more trainings than anybody can want
+        """
+        number = self.seeds * math.prod(len(values) for values in self.grid.values())
+        if number > MOST:
+            raise UserError(f"--grid: got {number:,} trainings, expected at most {MOST:,} in a sweep")
         return [
             dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values())
         ]
@@ -71,8 +81,7 @@ def parse(texts: Sequence[str]) -> Grid:
         if not equals or not name:
             raise UserError(f"--grid: got '{text}', expected FIELD=VALUE,VALUE such as objective.beta=1,3,5")
         field = full_name(name.removeprefix("--").replace("-", "_"))
-        # A comma within brackets belongs to a value.
-        values = tuple(value.strip() for value in re.split(r",(?![^\[]*\])", listed))
+        values = _values(listed)
         if not all(values):
             raise UserError(f"--grid {name}: got '{listed}', expected values separated by commas, none empty")
         if len(set(values)) < len(values):
@@ -85,6 +94,22 @@ def parse(texts: Sequence[str]) -> Grid:
     if not grid:
         raise UserError("--grid is missing, such as --grid objective.beta=1,3,5")
     return grid
+
+
+def _values(listed: str) -> tuple[str, ...]:
+    """Split at commas, but not within brackets, where they belong to a value.
+
+    >>> _values("[1,2], 3")
+    ('[1,2]', '3')
+    """
+    values, depth = [""], 0
+    for piece in re.split(r"([\[\],])", listed):
+        depth += (piece == "[") - (piece == "]" and depth > 0)
+        if piece == "," and not depth:
+            values.append("")
+        else:
+            values[-1] += piece
+    return tuple(value.strip() for value in values)
 
 
 def check(recipe: Recipe) -> None:

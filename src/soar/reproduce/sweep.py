@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import statistics
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from soar import files
 from soar.errors import UserError
 from soar.evaluation.files import write_json
 from soar.recipes import Recipe
@@ -182,14 +181,5 @@ def _kept(recipe: Recipe, cache: Cache) -> Recipe:
     weights = find_weights(Path(recipe.training.start_from), "training.start_from").file.read_bytes()
     copy = cache.folder / "weights" / f"{hashlib.sha256(weights).hexdigest()[:16]}.safetensors"
     if not (copy.exists() and copy.read_bytes() == weights):
-        temporary = copy.with_name(f".{copy.name}.{os.getpid()}")
-        try:
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(weights)
-            os.replace(temporary, copy)
-        except OSError as error:
-            raise UserError(f"{copy}: cannot be written ({error.strerror}; flag --cache)") from None
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
+        files.write(copy, weights)
     return replace(recipe, training=replace(recipe.training, start_from=str(copy.resolve())))

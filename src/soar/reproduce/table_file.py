@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from soar.errors import UserError
 from soar.evaluation.attack_result import bits, from_bits
 from soar.evaluation.files import read_json, write_json
 from soar.evaluation.shapes import Flags
@@ -69,10 +68,7 @@ def save(result: TableResult, path: Path) -> None:
         },
         "environment": result.environment,
     }
-    try:
-        write_json(content, path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror}; flag --output)") from None
+    write_json(content, path)
 
 
 def load(path: Path) -> TableResult:

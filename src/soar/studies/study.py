@@ -107,9 +107,10 @@ def from_table(table: dict[str, Any], origin: str) -> Study:
     Raises:
         UserError: for an unknown field, a missing one, or arms that do not fit together
     """
-    for part, kind in ((table, Study), *((arm, Arm) for arm in table.get("arms", []))):
+    arms = table.get("arms")
+    for part, kind in ((table, Study), *((arm, Arm) for arm in (arms if isinstance(arms, list) else ()))):
         known = [one.name for one in fields(kind)]
-        for key in part:
+        for key in part if isinstance(part, dict) else ():
             if key not in known:
                 raise unknown("field", key, known, origin)
     study = convert(table, Study, "", file=origin)
@@ -117,6 +118,8 @@ def from_table(table: dict[str, Any], origin: str) -> Study:
         raise UserError(f"{origin}: got no arms, expected at least one (field arms)")
     before: list[str] = []
     for arm in study.arms:
+        if not folder_name(arm.name).strip("."):
+            raise UserError(f"{origin}: got an arm called '{arm.name}', expected a name (field arms.name)")
         if folder_name(arm.name) in [folder_name(other) for other in before]:
             raise UserError(f"{origin}: got two arms called '{arm.name}' (field arms.name)")
         if arm.start_from and arm.start_from not in before:

@@ -62,10 +62,7 @@ def find_weights(source: Path, where: str) -> Weights:
         return describe_file(source)
     folder = source if _of(source) or (source / "state.json").exists() else checkpoints.best(source)
     if folder is None:
-        raise UserError(
-            f"{where}: got '{source}', which holds no usable weights; "
-            "allowed: a run folder, a checkpoint folder or a .safetensors file"
-        )
+        raise UserError(f"{where}: got '{source}', which holds no usable weights; {_advice(source)}")
     problem = checkpoints.damage(folder)
     file = _of(folder)
     if problem is not None or file is None:
@@ -133,6 +130,15 @@ def fill(model: nn.Module, saved: Mapping[str, Tensor], origin: str) -> None:
     if difference:
         raise UserError(f"{origin} holds the weights of another model: {difference}")
     model.load_state_dict(saved)
+
+
+def _advice(source: Path) -> str:
+    """Return what to do about weights that are missing."""
+    from soar import recipes
+
+    if source.parent == Path("runs") and source.name in recipes.names():
+        return f"train it first (soar train {source.name}) or start from scratch (--start_from null)"
+    return "allowed: a run folder, a checkpoint folder or a .safetensors file"
 
 
 def _of(folder: Path) -> Path | None:

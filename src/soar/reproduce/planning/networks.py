@@ -127,7 +127,8 @@ def _table(family: str, method: Method, scale: Scale, seed: int) -> dict[str, An
     base = next(one for one in names if one in recipes.names())
     table = recipes.read(recipes.path_of(base))
     changes: list[Mapping[str, Any]] = [
-        {"description": "", "seed": seed},
+        # What a network starts from is a network of the cache, and none where the paper trains from scratch.
+        {"description": "", "seed": seed, "training.start_from": None},
         method.paper if full else {**_shorter(method), **method.small},
         method.both,
         family_fields(family, method, full=full),
