@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -248,3 +249,18 @@ def test_what_was_written_apart_is_moved_to_a_place_that_is_free(tmp_path: Path)
         with pytest.raises(FileError, match=r"model exists already; choose another name"):
             files.move(folder / "again", tmp_path / "model")
     assert names(tmp_path) == ["model"]
+
+
+# What writes by itself, and why: this module, logs that grow, unfinished downloads, and a counter of Linux.
+WRITERS = {"files.py", "evaluation/journal.py", "training/tracking.py", "data/download.py", "bench/memory.py"}
+
+
+def test_nothing_else_in_the_package_writes_files() -> None:
+    writes = re.compile(
+        r"\.write_(text|bytes)\(|\.open\(\"[wax]|open\([^)]*, \"[wax]|savefig\(path|save_file\("
+    )
+    source = Path(files.__file__).parent
+    found = {
+        str(path.relative_to(source)) for path in source.rglob("*.py") if writes.search(path.read_text())
+    }
+    assert found <= WRITERS

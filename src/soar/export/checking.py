@@ -41,7 +41,7 @@ def export_checked(
     model: nn.Module,
     path: str | Path,
     sample: Tensor,
-    write: Callable[[nn.Module, Path, Tensor], None],
+    as_bytes: Callable[[nn.Module, Tensor], bytes],
     load: Callable[[Path], Answers],
 ) -> Checked:
     """Write a copy of a model to a file, run the file, and keep it only if it answers as the model does.
@@ -52,7 +52,8 @@ def export_checked(
         model: any module that maps images in [0, 1] to logits
         path: the file to make
         sample: two images or more, uint8 or float in [0, 1]
-        write: stores a model, given a batch to follow it with
+        as_bytes: turns a model into the contents of a file, given a batch to follow it with; exporters that
+            write files themselves abort the process when the disk is full
         load: opens the file as other programs do
 
     Raises:
@@ -64,14 +65,15 @@ def export_checked(
     frozen = copy.deepcopy(model).cpu().eval().requires_grad_(False)
     images = as_input(sample, *placement(frozen))
     predict(frozen, images)  # says clearly what is wrong with a model that gives no answer
+    try:
+        content = as_bytes(frozen, images)
+    except UserError:
+        raise
+    except Exception as error:  # an exporter meets anyone's module and may fail in any way
+        raise UserError(f"the model cannot be exported to {path} ({first_line(error)})") from error
     with files.temporary_folder(path.parent) as folder:
         written = folder / path.name
-        try:
-            write(frozen, written, images)
-        except UserError:
-            raise
-        except Exception as error:  # an exporter meets anyone's module and may fail in any way
-            raise UserError(f"the model cannot be exported to {path} ({first_line(error)})") from error
+        files.write(written, content)
         difference, sizes = _compare(frozen, load(written), images, path)
         files.move(written, path)
     return Checked(path, sizes, difference)

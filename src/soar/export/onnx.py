@@ -38,15 +38,14 @@ def to_onnx(model: nn.Module, path: str | Path, sample: Tensor) -> Checked:
     for package in ("onnx", "onnxscript"):
         if find_spec(package) is None:
             raise UserError(f"an export to ONNX needs the package {package}: pip install 'soar[onnx]'")
-    return export_checked(model, path, sample, _write, _load)
+    return export_checked(model, path, sample, _as_bytes, _load)
 
 
-def _write(model: nn.Module, path: Path, images: Tensor) -> None:
+def _as_bytes(model: nn.Module, images: Tensor) -> bytes:
     with _quiet():
-        torch.onnx.export(
+        program = torch.onnx.export(
             model,
             (images,),
-            path,
             dynamo=True,
             dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
             input_names=[_INPUT],
@@ -54,6 +53,9 @@ def _write(model: nn.Module, path: Path, images: Tensor) -> None:
             external_data=False,
             verbose=False,
         )
+    assert program is not None
+    content: bytes = program.model_proto.SerializeToString()
+    return content
 
 
 def _load(path: Path) -> Answers:

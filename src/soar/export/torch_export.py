@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from pathlib import Path
 
@@ -24,15 +25,17 @@ def to_torch_export(model: nn.Module, path: str | Path, sample: Tensor) -> Check
     Raises:
         UserError: if the file exists, the model cannot be exported or the file gives other predictions
     """
-    return export_checked(model, path, sample, _write, _load)
+    return export_checked(model, path, sample, _as_bytes, _load)
 
 
-def _write(model: nn.Module, path: Path, images: Tensor) -> None:
+def _as_bytes(model: nn.Module, images: Tensor) -> bytes:
+    buffer = io.BytesIO()
     with warnings.catch_warnings():
         # PyTorch warns of names inside itself that it will change.
         warnings.simplefilter("ignore", FutureWarning)
         free = ({0: torch.export.Dim("batch", min=1)},)
-        torch.export.save(torch.export.export(model, (images,), dynamic_shapes=free), path)
+        torch.export.save(torch.export.export(model, (images,), dynamic_shapes=free), buffer)
+    return buffer.getvalue()
 
 
 def _load(path: Path) -> Answers:

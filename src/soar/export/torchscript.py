@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from pathlib import Path
 
@@ -24,14 +25,16 @@ def to_torchscript(model: nn.Module, path: str | Path, sample: Tensor) -> Checke
     Raises:
         UserError: if the file exists, the model cannot be traced or the file gives other predictions
     """
-    return export_checked(model, path, sample, _write, _load)
+    return export_checked(model, path, sample, _as_bytes, _load)
 
 
-def _write(model: nn.Module, path: Path, images: Tensor) -> None:
+def _as_bytes(model: nn.Module, images: Tensor) -> bytes:
+    buffer = io.BytesIO()
     with warnings.catch_warnings():
         # PyTorch advises against TorchScript, and fears for shapes that become numbers; the check will tell.
         warnings.simplefilter("ignore")
-        torch.jit.trace(model, (images,), check_trace=False).save(path)
+        torch.jit.save(torch.jit.trace(model, (images,), check_trace=False), buffer)
+    return buffer.getvalue()
 
 
 def _load(path: Path) -> Answers:

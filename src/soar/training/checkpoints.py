@@ -175,8 +175,8 @@ def best(run: Path) -> Path | None:
 def mark_best(run: Path, name: str) -> None:
     """Point to the best checkpoint, atomically."""
     pointer = run / FOLDER / _POINTER
-    if not pointer.exists() or pointer.read_text().strip() != name:
-        files.write(pointer, name + "\n")
+    if not pointer.exists() or pointer.read_bytes() != f"{name}\n".encode():
+        files.write(pointer, f"{name}\n")
 
 
 def prune(run: Path, *, keep: str | None, newest: int = 2) -> None:
