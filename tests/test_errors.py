@@ -52,5 +52,5 @@ def test_a_long_text_is_cut(text: str, longest: int) -> None:
     ],
 )
 def test_what_a_terminal_would_act_on_becomes_visible(bad: str) -> None:
-    assert printable(f"a{bad}b") == f"a{repr(bad)[1:-1]}b"
+    assert printable(f"a{bad}b") == f"a{' ' if bad.isspace() else repr(bad)[1:-1]}b"
     assert str(FileError(f"a{bad}b")) == printable(f"a{bad}b")

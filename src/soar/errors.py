@@ -35,15 +35,15 @@ def reason_of(error: OSError) -> str:
 def printable(text: str, longest: int | None = None) -> str:
     r"""Return a text that is one line and that no terminal takes for a command.
 
-    Control characters, line breaks, marks that change the direction of writing, and bytes of a file name that
-    are not text become visible escapes; letters and signs of every language stay.
+    Line breaks and tabs become spaces. Other control characters, marks that change the direction of writing, and
+    bytes of a file name that are not text become visible escapes; letters and signs of every language stay.
 
     Args:
         text: anything, such as a file name or the answer of a server
         longest: how many characters to keep; all when None
 
-    >>> print(printable("caf\u00e9\x1b[2J\n"))
-    café\x1b[2J\n
+    >>> print(printable("caf\u00e9\n\x1b[2J"))
+    café \x1b[2J
     >>> printable("a" * 50, longest=8)
     'aaaaa...'
     """
@@ -51,7 +51,9 @@ def printable(text: str, longest: int | None = None) -> str:
         text = text[: longest - 3] + "..."
     if text.isprintable():
         return text
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    return "".join(
+        letter if letter.isprintable() else " " if letter.isspace() else repr(letter)[1:-1] for letter in text
+    )
 
 
 def first_line(error: BaseException) -> str:

@@ -161,5 +161,5 @@ def test_warnings_and_long_lines_stay_one_short_line(
     monkeypatch.setattr(COMMANDS["list"], "run", warn)
     assert main(["list", "models"]) == 0
     told = capsys.readouterr().err
-    assert told.startswith("soar: warning: two\\nlines \\x1b[31mxxx") and told.endswith("xxx the end\n")
+    assert told.startswith("soar: warning: two lines \\x1b[31mxxx") and told.endswith("xxx the end\n")
     assert told.count("\n") == 1 and len(told) < 1100

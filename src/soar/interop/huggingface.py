@@ -47,6 +47,7 @@ def save_folder(
     Raises:
         UserError: if the folder exists, or the model is not what the architecture says
 
+    >>> import tempfile
     >>> network = Architecture(name="cnn6", options={"width": 2, "hidden": 4})
     >>> with tempfile.TemporaryDirectory() as parent:
     ...     folder = save_folder(network.build(), Path(parent) / "net", network)
