@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from soar.attacks.attack import Attack, Examples, Spends, State, join, select, size
 from soar.attacks.forecast import Forecast
-from soar.attacks.oracle import as_input, ask, check_batch_size, check_images, is_fooled, predict
+from soar.attacks.oracle import as_input, ask, check_batch_size, check_images, is_fooled, precise, predict
 from soar.attacks.queue import Job, Queue, columns
 from soar.attacks.record import Outcomes, Record
 from soar.model_state import placement, probing
@@ -121,7 +121,7 @@ class _Session(Generic[S]):
             row=torch.arange(count, device=self.device),
             index=torch.arange(count, device=self.device) if index is None else index.to(self.device),
             entry=torch.zeros_like(labels),
-            logits=None if logits is None else logits.to(self.device),
+            logits=None if logits is None else precise(logits.to(self.device)),
             seed=seed,
         )
         self.record = Record(self.all, asked)

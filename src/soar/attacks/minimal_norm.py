@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from soar.attacks.attack import Examples, select
 from soar.attacks.fab import FAB
-from soar.attacks.oracle import as_input, ask, check_images, predict
+from soar.attacks.oracle import as_input, ask, check_images, precise, predict
 from soar.model_state import placement, probing
 from soar.shapes import per_example
 from soar.threat import Threat
@@ -70,7 +70,7 @@ def minimal_norm(
     device, dtype = placement(model)
     row, labels = torch.arange(len(labels), device=device), labels.to(device)
     with probing(model):
-        logits = predict(model, images, batch_size)
+        logits = precise(predict(model, images, batch_size))
         is_right = logits.argmax(dim=1) == labels
         everyone = Examples(
             x=as_input(images, device, dtype),

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from soar.attacks.attack import Answer, Attack, Examples, State
 from soar.errors import UserError, first_line
-from soar.model_state import placement
+from soar.model_state import check_logits, logits_of, placement
 from soar.threat import Threat
 
 S = TypeVar("S", bound=State)
@@ -30,7 +30,7 @@ def predict(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
 
 def _answer(model: nn.Module, x: Tensor) -> Tensor:
     try:
-        logits = model(x)
+        return logits_of(model, x)
     except UserError:
         raise
     except Exception as error:  # anyone's module may fail in any way
@@ -39,11 +39,6 @@ def _answer(model: nn.Module, x: Tensor) -> Tensor:
             f"model: fails on {len(x)} images of shape {shape} ({first_line(error)});"
             " expected one that takes them"
         ) from error
-    if not isinstance(logits, Tensor):
-        raise UserError(f"model: got a {type(logits).__name__} as output, expected a tensor of logits")
-    if not logits.dim():
-        raise UserError("model: got a single number as output, expected logits of shape (examples, classes)")
-    return logits
 
 
 def checked_logits(logits: object, count: int) -> Tensor:
@@ -56,29 +51,26 @@ def checked_logits(logits: object, count: int) -> Tensor:
     Raises:
         UserError: if it is anything else
     """
-    if not isinstance(logits, Tensor):
-        raise UserError(
-            f"model: got a {type(logits).__name__} as output, expected a tensor of logits (examples, classes)"
-        )
-    shape = tuple(logits.shape)
-    if logits.dim() != 2:
-        raise UserError(f"model: got outputs of shape {shape}, expected logits of shape (examples, classes)")
-    if len(logits) != count:
-        raise UserError(f"model: got {len(logits)} rows of logits for {count} images, expected one for each")
-    if shape[1] < 2:
-        raise UserError(
-            f"model: got logits of {shape[1]} class, expected at least 2;"
-            " for a single score z of two classes return (0, z)"
-        )
-    if not logits.is_floating_point():
-        raise UserError(f"model: got outputs of type {logits.dtype}, expected floating-point logits")
-    broken = ~logits.isfinite().all(dim=1)
+    found = check_logits(logits, count).detach()
+    broken = ~found.isfinite().all(dim=1)
     if bool(broken.any()):
         raise UserError(
             f"model: got logits that are NaN or infinite for {int(broken.sum())} of {count} images, first for"
             f" image {int(broken.nonzero()[0])}; expected finite numbers"
         )
-    return logits.detach()
+    return found
+
+
+def precise(logits: Tensor) -> Tensor:
+    """Return logits in the precision in which attacks compare losses: float32, or float64 if they have it.
+
+    A loss computed in eight significant bits hides most small steps. The slope at the points is in the
+    precision of the points whatever that of the logits.
+
+    >>> precise(torch.zeros(1, 2, dtype=torch.bfloat16)).dtype, precise(torch.zeros(1, 2).double()).dtype
+    (torch.float32, torch.float64)
+    """
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
 def check_batch_size(batch_size: int) -> None:
@@ -99,7 +91,7 @@ def as_input(images: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor
     """
     if images.dtype == torch.uint8:
         return images.to(device).to(dtype).div_(255)
-    return images.to(device, dtype)
+    return images.detach().to(device, dtype)
 
 
 def ask(
@@ -122,7 +114,7 @@ def ask(
     points = threat.project(points, x) if attack.stays_inside else points.clamp(0, 1)
     with torch.set_grad_enabled(gradient):
         points.requires_grad_(gradient)
-        logits = model(points)
+        logits = precise(logits_of(model, points))
         loss = attack.score(logits, state)
         slope = _slope(loss, points) if gradient else None
     if slope is not None:
@@ -133,7 +125,10 @@ def ask(
 
 def _slope(loss: Tensor, points: Tensor) -> Tensor:
     """Differentiate by the points; a model that cuts the graph, say by a detour through numpy, has none."""
-    return torch.autograd.grad(loss.sum(), points)[0] if loss.requires_grad else torch.zeros_like(points)
+    if not loss.requires_grad:
+        return torch.zeros_like(points)
+    (slope,) = torch.autograd.grad(loss.sum(), points, allow_unused=True, materialize_grads=True)
+    return slope
 
 
 def is_fooled(examples: Examples, points: Tensor, logits: Tensor, threat: Threat) -> Tensor:

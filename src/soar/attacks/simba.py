@@ -122,7 +122,7 @@ class SimBA:
         state = SimBAState(examples, order, x, lowest, x, unknown_yet, unknown_yet)
         if examples.logits is None:
             return state
-        known = self.score(examples.logits, state).to(x.dtype)
+        known = self.score(examples.logits, state)
         state = replace(state, highest=known, slot=state.slot + 1, step=state.step + 1)
         return replace(state, points=self._propose(state, threat))
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from soar.folding import folded
-from soar.model_state import probing
+from soar.model_state import logits_of, probing
 
 
 def faster(model: nn.Module, sample: Tensor) -> nn.Module:
@@ -23,9 +23,12 @@ def faster(model: nn.Module, sample: Tensor) -> nn.Module:
         sample: a few images as the model takes them
 
     Returns:
-        The copy, or the model itself where it cannot be copied or would not be the same.
+        The copy, or the model itself where it cannot be copied, would not be the same or is TorchScript.
     """
     found = folded(model, sample)
+    if any(isinstance(part, torch.jit.ScriptModule) for part in model.modules()):
+        # Its parameters cannot be stored in another layout: they would no longer be leaves of a graph.
+        return found.model
     try:
         copied = found.model if found.norms else copy.deepcopy(model)
         # Training keeps some narrow models off this layout, for the sake of a kernel of the weights' gradient
@@ -52,7 +55,7 @@ def _differentiates(model: nn.Module, sample: Tensor) -> bool:
     with probing(model), torch.enable_grad():
         points = sample.clone().requires_grad_()
         try:
-            torch.autograd.grad(model(points).sum(), points)
+            torch.autograd.grad(logits_of(model, points).sum(), points)
         except RuntimeError:
             return False
     return True
@@ -61,7 +64,7 @@ def _differentiates(model: nn.Module, sample: Tensor) -> bool:
 def _agree(model: nn.Module, other: nn.Module, sample: Tensor) -> bool:
     """Tell whether two models in eval mode give the same logits, but for rounding."""
     with probing(model), probing(other), torch.no_grad():
-        logits, others = model(sample), other(sample)
+        logits, others = logits_of(model, sample), logits_of(other, sample)
     if not isinstance(logits, Tensor) or not logits.numel():
         return False
     allowed = 1e-12 if logits.dtype == torch.float64 else 1e-5

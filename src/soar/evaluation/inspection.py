@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from soar.attacks.oracle import as_input, checked_logits
 from soar.errors import UserError, first_line
-from soar.model_state import placement, untouched
+from soar.model_state import logits_of, placement, untouched
 
 # What each warning is known by, also in a stored assessment.
 RANDOM = "the model is randomised"
@@ -91,7 +91,7 @@ def _probabilities(logits: Tensor) -> str | None:
 
 def _randomness(model: nn.Module, batch: Tensor, logits: Tensor) -> str | None:
     asked = logits[: len(batch)]
-    told = difference(asked, model(batch), SAME_BATCH)
+    told = difference(asked, logits_of(model, batch), SAME_BATCH)
     if told is None:
         return None
     return (
@@ -102,7 +102,7 @@ def _randomness(model: nn.Module, batch: Tensor, logits: Tensor) -> str | None:
 
 def _batch_dependence(model: nn.Module, batch: Tensor, logits: Tensor) -> str | None:
     try:
-        alone = model(batch[:1])
+        alone = logits_of(model, batch[:1])
     except Exception as error:  # whatever the model raises, an attack would meet it with its last example
         reason = first_line(error)
         raise UserError(

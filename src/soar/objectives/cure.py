@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from soar import curvature
 from soar.convolution import FastDoubleBackward
 from soar.losses import cross_entropy
+from soar.model_state import logits_of
 from soar.objectives import checks
 from soar.objectives.inner_passes import full_precision, statistics
 from soar.objectives.objective import Objective, Output
@@ -63,7 +64,7 @@ class CURE(Objective):
         answers: list[Tensor] = []
 
         def loss_at(images: Tensor) -> Tensor:
-            answers.append(self.model(images))
+            answers.append(logits_of(self.model, images))
             return cross_entropy(answers[-1], y)
 
         with full_precision(x.device), FastDoubleBackward():

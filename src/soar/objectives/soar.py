@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
+from functools import partial
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
@@ -21,6 +22,7 @@ from soar import curvature, randomness
 from soar.convolution import FastDoubleBackward
 from soar.errors import UserError
 from soar.losses import cross_entropy
+from soar.model_state import logits_of
 from soar.objectives import checks
 from soar.objectives.inner_passes import Statistics, full_precision, statistics, warn_about_batch_norm
 from soar.objectives.objective import Objective, Output
@@ -147,7 +149,7 @@ class SOAR(Objective):
         answers: list[Tensor] = []
 
         def loss_at(images: Tensor) -> Tensor:
-            answers.append(self.model(images))
+            answers.append(logits_of(self.model, images))
             return cross_entropy(answers[-1], y)
 
         _, gradient = curvature.input_gradient(loss_at, points, differentiable=True)
@@ -176,7 +178,7 @@ class SOAR(Objective):
     def _expand_in_one_go(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
         """Expand with Gauss-Newton's matrix: the first direction shares its pass with the loss."""
         norms = []
-        answers: Tensor | None = self.model(points) if self.batch_statistics == "running" else None
+        answers: Tensor | None = logits_of(self.model, points) if self.batch_statistics == "running" else None
         for key in keys:
             z = curvature.draw_direction(key, tuple(points.shape[1:]), points.dtype)
             counts = answers is None
@@ -192,7 +194,7 @@ class SOAR(Objective):
     ) -> tuple[Tensor, Tensor, curvature.Direction]:
         try:
             return curvature.gauss_newton_augmented(
-                self.model, points, y, direction, corner=self.corner, scale=self.scale
+                partial(logits_of, self.model), points, y, direction, corner=self.corner, scale=self.scale
             )
         except NotImplementedError as error:
             reason = str(error).split(".")[0]
