@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 _LONG = 20
+_SHOWN = 45
 
 
 class UserError(ValueError):
@@ -37,6 +38,22 @@ def first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".split("\n")[0]
 
 
+def shown(value: object) -> str:
+    """Return a value as it can stand in a message: on one line and short, whatever it is.
+
+    >>> shown("0.1"), shown([0] * 1000), shown(10**5000)
+    ("'0.1'", '[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ...', 'an int')
+    """
+    try:
+        written = repr(value)
+    except Exception:  # a number with too many digits, or anyone's own class
+        written = ""
+    if not written or "\n" in written:
+        kind = type(value).__name__
+        return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+    return written if len(written) <= _SHOWN else f"{written[: _SHOWN - 3]}..."
+
+
 def flag_of(field: str) -> str:
     """Name the flag of the command line that sets a field, for the end of a message.
 
@@ -51,7 +68,7 @@ def flag_of(field: str) -> str:
     return " (flag --eps)" if field == "threat.eps" else f" (flag --{field})"
 
 
-def unknown(kind: str, got: str, allowed: Iterable[str], where: str) -> UserError:
+def unknown(kind: str, got: object, allowed: Iterable[str], where: str) -> UserError:
     """Say that a name does not exist, and which existing one was probably meant.
 
     Args:
@@ -64,8 +81,9 @@ def unknown(kind: str, got: str, allowed: Iterable[str], where: str) -> UserErro
     unknown objective 'tradse' (objective.name); did you mean 'trades'? Allowed: standard, trades
     """
     names = sorted(allowed)
-    close = difflib.get_close_matches(got, names, n=1)
+    close = difflib.get_close_matches(got, names, n=1) if isinstance(got, str) else []
     hint = f"; did you mean '{close[0]}'?" if close else "."
     # A long list would bury the suggestion.
     listed = "" if close and len(names) > _LONG else f" Allowed: {', '.join(names)}"
-    return UserError(f"unknown {kind} '{got}' ({where}){hint}{listed}")
+    quoted = f"'{got}'" if isinstance(got, str) and got.isprintable() else shown(got)
+    return UserError(f"unknown {kind} {quoted} ({where}){hint}{listed}")

@@ -20,7 +20,6 @@ from torch.nn.utils import parametrize
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
 from soar.errors import first_line
-from soar.model_state import logits_of
 
 # Exactly these types: a subclass may do something else with its numbers.
 _LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
@@ -187,7 +186,7 @@ def _merge(model: nn.Module, first: str, second: str) -> None:
 
 def _ask(model: nn.Module, sample: Tensor) -> Tensor:
     try:
-        logits = logits_of(model, sample)
+        logits = model(sample.clone())  # it may work in place
     except Exception as error:
         raise _UnsafeError(f"it fails on the sample ({first_line(error)})") from error
     if not isinstance(logits, Tensor) or not logits.numel():

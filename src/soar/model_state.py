@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from soar.errors import UserError
+from soar.errors import UserError, first_line
 
 
 @contextmanager
@@ -76,13 +77,53 @@ def logits_of(model: Callable[[Tensor], Any], x: Tensor) -> Tensor:
         x: images as the model takes them
 
     Raises:
-        UserError: if the output is not one row of logits for each image
+        UserError: if the model fails on the images, or its output is not one row of logits for each
 
     >>> x = torch.tensor([[0.5, 1.0]])
     >>> logits_of(nn.ReLU(inplace=True), x.neg()), logits_of(lambda x: x.mul_(2), x), x
     (tensor([[0., 0.]]), tensor([[1., 2.]]), tensor([[0.5000, 1.0000]]))
     """
-    return check_logits(model(x.clone()), len(x))
+    try:
+        output = model(x.clone())
+    except (UserError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # anyone's module may fail in any way
+        shape = " x ".join(map(str, x.shape[1:]))
+        raise UserError(
+            f"model: fails on {len(x)} images of shape {shape} ({first_line(error)});"
+            " expected one that takes them"
+        ) from error
+    logits = check_logits(output, len(x))
+    highest, classes = _highest_label.get(), logits.shape[1]
+    if highest >= classes:
+        raise UserError(f"labels: got {highest}, expected 0 to {classes - 1} for {classes} classes")
+    return logits
+
+
+_highest_label: ContextVar[int] = ContextVar("highest label", default=-1)
+
+
+@contextmanager
+def knowing(labels: Tensor) -> Iterator[None]:
+    """Within this context, refuse models that have no logit for one of the labels, at their first pass.
+
+    How many classes a model has shows only in its logits. On a GPU a label beyond them would end the process,
+    and reading the labels waits for the GPU, so this is done once for many passes.
+
+    Args:
+        labels: true classes
+
+    Raises:
+        UserError: if a label is negative
+    """
+    lowest, highest = map(int, labels.aminmax()) if len(labels) else (0, -1)
+    if lowest < 0:
+        raise UserError(f"labels: got {lowest}, expected classes counted from 0")
+    token = _highest_label.set(highest)
+    try:
+        yield
+    finally:
+        _highest_label.reset(token)
 
 
 def check_logits(logits: object, count: int) -> Tensor:

@@ -125,7 +125,10 @@ def refused(logits: object, labels: Tensor | None = None, count: int = 6) -> str
 
 
 def test_outputs_that_are_not_logits_are_refused() -> None:
-    a_tensor = "expected a tensor of logits (examples, classes)"
+    a_tensor = (
+        "expected a tensor of logits (examples, classes);"
+        " wrap the model in a module that returns only its logits"
+    )
     assert refused((torch.zeros(6, 4),)) == f"model: got a tuple as output, {a_tensor}"
     assert refused({"logits": 0}) == f"model: got a dict as output, {a_tensor}"
     expected = "expected logits of shape (examples, classes)"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import SupportsIndex
-
-from soar.errors import UserError
+from soar import values as check
+from soar.errors import UserError, shown
 
 
 def count(*, least: int = 1, **values: int) -> None:
@@ -15,7 +14,23 @@ def count(*, least: int = 1, **values: int) -> None:
     soar.errors.UserError: attack.steps: got 0, expected at least 1
     """
     for name, value in values.items():
-        if not isinstance(value, SupportsIndex):
-            raise UserError(f"attack.{name}: got {value!r}, expected a whole number")
-        if value < least:
-            raise UserError(f"attack.{name}: got {value}, expected at least {least}")
+        check.whole(value, f"attack.{name}", least=least, flag="")
+
+
+def flag(**values: bool) -> None:
+    """Refuse any value that is not True or False."""
+    for name, value in values.items():
+        check.truth(value, f"attack.{name}")
+
+
+def share(**values: float) -> None:
+    """Refuse any value that is not above 0 and at most 1.
+
+    >>> share(p=2)
+    Traceback (most recent call last):
+    soar.errors.UserError: attack.p: got 2, expected a share above 0 and at most 1
+    """
+    for name, value in values.items():
+        check.number(value, f"attack.{name}")
+        if not 0 < value <= 1:
+            raise UserError(f"attack.{name}: got {shown(value)}, expected a share above 0 and at most 1")

@@ -14,13 +14,14 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from soar.attacks.attack import Attack, Examples, Spends, State, join, select, size
+from soar import values
+from soar.attacks.attack import Attack, Examples, Spends, State, join, require_attack, select, size
 from soar.attacks.forecast import Forecast
-from soar.attacks.oracle import as_input, ask, check_batch_size, check_images, is_fooled, precise, predict
+from soar.attacks.oracle import as_input, ask, check_batch_size, check_images, check_numbers, is_fooled, precise, predict
 from soar.attacks.queue import Job, Queue, columns
 from soar.attacks.record import Outcomes, Record
-from soar.model_state import placement, probing
-from soar.threat import Threat
+from soar.model_state import knowing, placement, probing, require_module
+from soar.threat import Threat, require_threat
 
 S = TypeVar("S", bound=State)
 
@@ -77,8 +78,16 @@ def run(
     Raises:
         UserError: if images, labels and indices do not fit together or images are out of range
     """
+    require_module(model)
+    require_attack(attack)
+    require_threat(threat)
+    values.whole(seed, "seed")
     check_batch_size(batch_size)
-    with probing(model):
+    check_images(images, labels)
+    for name, given in (("index", index), ("goal", goal)):
+        if given is not None:
+            check_numbers(given, len(labels), name)
+    with probing(model), knowing(labels if goal is None else torch.maximum(labels, goal)):
         session = _Session(model, attack, threat, batch_size)
         session.load(images, labels, index=index, goal=goal, seed=seed, clean_logits=clean_logits)
         session.attack_all(progress)
@@ -107,7 +116,6 @@ class _Session(Generic[S]):
 
         An attack that looks at the clean image first finds that out by itself, for nothing.
         """
-        check_images(images, labels)
         count = len(labels)
         self.told_by_first_query = clean_logits is None and goal is None and self.attack.starts_at_image
         logits, asked = clean_logits, 0

@@ -104,9 +104,10 @@ class PGD:
     def __post_init__(self) -> None:
         checks.count(steps=self.steps, restarts=self.restarts)
         checks.count(least=0, targets=self.targets)
+        checks.flag(random_start=self.random_start)
         if self.step_size is not None:
             epsilon.parse(self.step_size, "attack.step_size")
-        if isinstance(self.loss, str):
+        if not callable(self.loss):
             losses.check_name(self.loss, "attack.loss")
         elif self.targets:
             raise UserError(

@@ -84,10 +84,7 @@ class SimBA:
             raise unknown("loss", self.loss, get_args(Loss), "attack.loss")
         if self.step is not None:
             epsilon.parse(self.step, "attack.step")
-        if not 0 < self.frequencies <= 1:
-            raise UserError(
-                f"attack.frequencies: got {self.frequencies}, expected a share above 0 and at most 1"
-            )
+        checks.share(frequencies=self.frequencies)
         if self.frequencies < 1 and self.basis != "dct":
             raise UserError(f"attack.frequencies: got {self.frequencies}, expected 1 unless basis is dct")
 
@@ -115,6 +112,7 @@ class SimBA:
     def start(self, examples: Examples, threat: Threat) -> SimBAState:
         """Ask about the first step, or about the image if its answer is not known."""
         x = examples.x
+        black_box.check_shape(x, "SimBA")
         order = randomness.permutation(examples.keys("simba"), math.prod(self._grid(x)))
         order = order[:, : self.queries].to(torch.int32)
         unknown_yet = torch.full_like(examples.labels, -1)

@@ -7,6 +7,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from soar.errors import UserError
 from soar.folding import folded
 from soar.model_state import logits_of, probing
 
@@ -34,9 +35,10 @@ def faster(model: nn.Module, sample: Tensor) -> nn.Module:
         # Training keeps some narrow models off this layout, for the sake of a kernel of the weights' gradient
         # that an evaluation never asks for.
         copied.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    except Exception:  # anyone's module may refuse to be copied in any way
+        agrees = _agree(model, copied, sample)
+    except Exception:  # anyone's module may refuse to be copied, or to be used as a copy, in any way
         return found.model
-    if not _agree(model, copied, sample):
+    if not agrees:
         return found.model
     rectifiers = [part for part in copied.modules() if type(part) is nn.ReLU and not part.inplace]
     _rectify_in_place(rectifiers, True)
@@ -56,7 +58,7 @@ def _differentiates(model: nn.Module, sample: Tensor) -> bool:
         points = sample.clone().requires_grad_()
         try:
             torch.autograd.grad(logits_of(model, points).sum(), points)
-        except RuntimeError:
+        except (RuntimeError, UserError):
             return False
     return True
 

@@ -102,15 +102,16 @@ def _randomness(model: nn.Module, batch: Tensor, logits: Tensor) -> str | None:
 
 def _batch_dependence(model: nn.Module, batch: Tensor, logits: Tensor) -> str | None:
     try:
-        alone = logits_of(model, batch[:1])
+        alone = model(batch[:1].clone())  # it may work in place
     except Exception as error:  # whatever the model raises, an attack would meet it with its last example
         reason = first_line(error)
         raise UserError(
             f"model: got an error for a single image ({reason}), expected answers for batches of any size"
         ) from error
-    if alone.shape != logits[:1].shape:
+    shape = tuple(alone.shape) if isinstance(alone, Tensor) else type(alone).__name__
+    if shape != tuple(logits[:1].shape):
         raise UserError(
-            f"model: got outputs of shape {tuple(alone.shape)} for a single image,"
+            f"model: got outputs of shape {shape} for a single image,"
             f" expected {tuple(logits[:1].shape)}"
         )
     told = difference(logits[:1], alone, _OTHER_BATCH)

@@ -47,7 +47,7 @@ class Adversarial(Objective):
     ) -> None:
         super().__init__(model, threat, seed=seed)
         self.required_threat()
-        checks.positive(steps=steps)
+        checks.count(steps=steps)
         self.attack = PGD(steps=steps, step_size=step_size, random_start=random_start, loss=loss)
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:

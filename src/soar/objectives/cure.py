@@ -56,7 +56,8 @@ class CURE(Objective):
         super().__init__(model, threat, seed=seed)
         self.required_threat()
         checks.positive(step=step)
-        checks.not_negative(weight=weight, ramp_steps=ramp_steps)
+        checks.not_negative(weight=weight)
+        checks.count(least=0, ramp_steps=ramp_steps)
         self.weight, self.step, self.ramp_steps = weight, step, ramp_steps
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:  # noqa: ARG002

@@ -80,7 +80,7 @@ class MMA(Objective):
         seed: int = 0,
     ) -> None:
         super().__init__(model, threat, seed=seed)
-        checks.positive(steps=steps, bisections=bisections)
+        checks.count(steps=steps, bisections=bisections)
         checks.share(clean_share=clean_share)
         self.max_margin = None if max_margin is None else epsilon.parse(max_margin, "objective.max_margin")
         self.min_margin = None if min_margin is None else epsilon.parse(min_margin, "objective.min_margin")

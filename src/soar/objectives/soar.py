@@ -100,8 +100,10 @@ class SOAR(Objective):
     ) -> None:
         super().__init__(model, threat, seed=seed)
         self.required_threat()
-        checks.positive(step=step, samples=samples, scale=scale, clamp=clamp, clip=clip)
-        checks.not_negative(corner=corner, weight=weight, warmup_steps=warmup_steps)
+        checks.positive(step=step, scale=scale, clamp=clamp, clip=clip)
+        checks.not_negative(corner=corner, weight=weight)
+        checks.count(samples=samples)
+        checks.count(least=0, warmup_steps=warmup_steps)
         checks.choice("product", product, Product)
         checks.choice("bound", bound, Bound)
         checks.choice("batch_statistics", batch_statistics, Statistics)
@@ -196,8 +198,11 @@ class SOAR(Objective):
             return curvature.gauss_newton_augmented(
                 partial(logits_of, self.model), points, y, direction, corner=self.corner, scale=self.scale
             )
-        except NotImplementedError as error:
-            reason = str(error).split(".")[0]
+        except (NotImplementedError, UserError) as error:
+            cause = error.__cause__ if isinstance(error, UserError) else error
+            if not isinstance(cause, NotImplementedError):
+                raise
+            reason = str(cause).split(".")[0]
             raise UserError(
                 f"objective.product: got gauss-newton, but the model has a layer without forward-mode"
                 f" derivatives ({reason}); expected difference (flag --objective.product)"

@@ -11,6 +11,7 @@ from soar import losses
 from soar.attacks import PGD, perturb
 from soar.attacks.pgd import climb
 from soar.curvature import exact_product
+from soar.errors import UserError
 from soar.evaluation.diagnosis import Evidence
 from soar.evaluation.evidence.judgement import Thresholds, not_made, percent
 from soar.evaluation.evidence.slopes import rounding, slopes
@@ -183,7 +184,7 @@ def _curvature_along(model: nn.Module, x: Tensor, labels: Tensor, d: Tensor) -> 
     """Give d H d at the image, NaN where the model cannot be differentiated twice."""
     try:
         product = exact_product(lambda points: losses.cross_entropy(logits_of(model, points), labels), x, d)
-    except (RuntimeError, NotImplementedError):
+    except (RuntimeError, NotImplementedError, UserError):
         return torch.full_like(d.flatten(1)[:, 0], torch.nan)
     return _dot(product, d)
 
