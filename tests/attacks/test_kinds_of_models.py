@@ -51,7 +51,9 @@ def test_what_goes_around_the_engine_leaves_images_alone_too() -> None:
     y, given, index = said(twin, x), x.clone(), torch.arange(4)
     assert torch.equal(predict(model, x, 3), predict(twin, x, 3))
     for one, other in zip(
-        minimal_norm(model, FAB(steps=5), L2(1), x, y), minimal_norm(twin, FAB(steps=5), L2(1), x, y), strict=True
+        minimal_norm(model, FAB(steps=5), L2(1), x, y),
+        minimal_norm(twin, FAB(steps=5), L2(1), x, y),
+        strict=True,
     ):
         assert torch.equal(one, other)
     points = transfer_points(model, PGD(steps=3), Linf("0.1"), x, y, index=index)

@@ -17,7 +17,16 @@ from torch import Tensor, nn
 from soar import values
 from soar.attacks.attack import Attack, Examples, Spends, State, join, require_attack, select, size
 from soar.attacks.forecast import Forecast
-from soar.attacks.oracle import as_input, ask, check_batch_size, check_images, check_numbers, is_fooled, precise, predict
+from soar.attacks.oracle import (
+    as_input,
+    ask,
+    check_batch_size,
+    check_images,
+    check_numbers,
+    is_fooled,
+    precise,
+    predict,
+)
 from soar.attacks.queue import Job, Queue, columns
 from soar.attacks.record import Outcomes, Record
 from soar.model_state import knowing, placement, probing, require_module

@@ -210,7 +210,9 @@ def check_tensor(given: object, name: str) -> Tensor:
     if not isinstance(given, Tensor):
         raise UserError(f"{name}: got a {type(given).__name__}, expected a torch.Tensor")
     if given.layout != torch.strided or given.is_quantized:
-        raise UserError(f"{name}: got a tensor of layout {given.layout}, expected an ordinary one; see to_dense")
+        raise UserError(
+            f"{name}: got a tensor of layout {given.layout}, expected an ordinary one; see to_dense"
+        )
     if given.is_meta:
         raise UserError(f"{name}: got a tensor on the device meta, expected one with numbers in memory")
     if not given.dim():

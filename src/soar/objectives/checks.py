@@ -26,7 +26,9 @@ def positive(**values: float | None) -> None:
             continue
         check.number(value, f"objective.{name}")
         if not 0 < value < math.inf:
-            raise UserError(f"objective.{name}: got {shown(value)}, expected above 0 (flag --objective.{name})")
+            raise UserError(
+                f"objective.{name}: got {shown(value)}, expected above 0 (flag --objective.{name})"
+            )
 
 
 def not_negative(**values: float) -> None:
@@ -34,7 +36,9 @@ def not_negative(**values: float) -> None:
     for name, value in values.items():
         check.number(value, f"objective.{name}")
         if not 0 <= value < math.inf:
-            raise UserError(f"objective.{name}: got {shown(value)}, expected at least 0 (flag --objective.{name})")
+            raise UserError(
+                f"objective.{name}: got {shown(value)}, expected at least 0 (flag --objective.{name})"
+            )
 
 
 def share(**values: float) -> None:
@@ -42,7 +46,9 @@ def share(**values: float) -> None:
     for name, value in values.items():
         check.number(value, f"objective.{name}")
         if not 0 <= value <= 1:
-            raise UserError(f"objective.{name}: got {shown(value)}, expected from 0 to 1 (flag --objective.{name})")
+            raise UserError(
+                f"objective.{name}: got {shown(value)}, expected from 0 to 1 (flag --objective.{name})"
+            )
 
 
 def choice(name: str, value: str, kind: object) -> None:

@@ -81,4 +81,6 @@ class MART(Objective):
         threat = self.required_threat()
         start = near(x, threat, index=index, seed=self.seed, step=step)
         with probing(self.model):
-            return self.ascent.climb(lambda points: cross_entropy(logits_of(self.model, points), y), threat, x, start)
+            return self.ascent.climb(
+                lambda points: cross_entropy(logits_of(self.model, points), y), threat, x, start
+            )

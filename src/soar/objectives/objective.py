@@ -96,7 +96,9 @@ class Objective(nn.Module, ABC):
         if not len(x):
             raise UserError("images: got none, expected at least one in a batch")
         if x.device != y.device:
-            raise UserError(f"labels: got some on {y.device}, expected them on {x.device}, where the images are")
+            raise UserError(
+                f"labels: got some on {y.device}, expected them on {x.device}, where the images are"
+            )
         index, step = self._identities(index, y), self._step(step)
         is_first = not self._is_checked
         if is_first:
@@ -143,7 +145,11 @@ class Objective(nn.Module, ABC):
         refused = (torch.float16,) if self.allows_bfloat16 else _HALF
         for name, weight in self.model.named_parameters():
             if weight.dtype in refused:
-                also = "; training.precision = bfloat16 computes in half precision with such weights" if self.allows_bfloat16 else ""
+                also = (
+                    "; training.precision = bfloat16 computes in half precision with such weights"
+                    if self.allows_bfloat16
+                    else ""
+                )
                 raise UserError(
                     f"model: got {name} of {weight.dtype}, expected weights of {allowed} for"
                     f" {type(self).__name__}: convert them by model.float(){also}"

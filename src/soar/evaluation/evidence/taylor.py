@@ -158,7 +158,10 @@ def _along(model: nn.Module, x: Tensor, labels: Tensor, slope: Tensor, end: Tens
     """
     d = end - x
     _, (last_slope,) = slopes(model, end, labels, losses.cross_entropy)
-    way = [losses.cross_entropy(logits_of(model, x + t * d), labels) for t in torch.linspace(0, 1, POINTS + 1).tolist()]
+    way = [
+        losses.cross_entropy(logits_of(model, x + t * d), labels)
+        for t in torch.linspace(0, 1, POINTS + 1).tolist()
+    ]
     first, across = _dot(slope, d), _dot(last_slope - slope, d)
     at_image = _curvature_along(model, x, labels, d)
     rise, length = way[-1] - way[0], _dot(d, d)
