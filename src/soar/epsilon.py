@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
 
 from soar.errors import UserError, flag_of, shown
 
@@ -36,7 +38,7 @@ def parse(size: Ratio, field: str = "eps") -> Fraction:
     if isinstance(size, float) and math.isfinite(255 * size) and size == round(255 * size) / 255:
         size = Fraction(round(255 * size), 255)
     try:
-        ratio = size if isinstance(size, Fraction) else _read(str(size).replace(" ", ""))
+        ratio = size if isinstance(size, Fraction) else _read(size)
     except (ValueError, ZeroDivisionError):
         raise UserError(
             f"{field}: got {shown(size)}, expected a positive number such as 8/255 or 0.1{flag_of(field)}"
@@ -48,8 +50,11 @@ def parse(size: Ratio, field: str = "eps") -> Fraction:
     return ratio
 
 
-def _read(text: str) -> Fraction:
+def _read(size: object) -> Fraction:
     """Read an exact ratio, unless it is so long that computing it could take forever."""
+    if not isinstance(size, str | Real | Decimal):
+        raise ValueError(size)
+    text = str(size).replace(" ", "")
     if len(text) > _LONGEST or re.search(r"[eE][+-]?[\d_]{4,}", text):
         raise ValueError(text)
     return Fraction(text)

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 _LONG = 20
-_SHOWN = 45
+_SHOWN = 60
 
 
 class UserError(ValueError):
@@ -42,7 +42,7 @@ def shown(value: object) -> str:
     """Return a value as it can stand in a message: on one line and short, whatever it is.
 
     >>> shown("0.1"), shown([0] * 1000), shown(10**5000)
-    ("'0.1'", '[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ...', 'an int')
+    ("'0.1'", '[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0...', 'an int')
     """
     try:
         written = repr(value)
@@ -85,5 +85,5 @@ def unknown(kind: str, got: object, allowed: Iterable[str], where: str) -> UserE
     hint = f"; did you mean '{close[0]}'?" if close else "."
     # A long list would bury the suggestion.
     listed = "" if close and len(names) > _LONG else f" Allowed: {', '.join(names)}"
-    quoted = f"'{got}'" if isinstance(got, str) and got.isprintable() else shown(got)
+    quoted = f"'{got}'" if isinstance(got, str) and got.isprintable() and len(got) <= _SHOWN else shown(got)
     return UserError(f"unknown {kind} {quoted} ({where}){hint}{listed}")

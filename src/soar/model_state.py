@@ -138,8 +138,13 @@ def check_logits(logits: object, count: int) -> Tensor:
     """
     if not isinstance(logits, Tensor):
         raise UserError(
-            f"model: got a {type(logits).__name__} as output, expected a tensor of logits (examples, classes);"
-            " wrap the model in a module that returns only its logits"
+            f"model: got a {type(logits).__name__} as output, expected a tensor of logits (examples,"
+            " classes); wrap the model in a module that returns only its logits"
+        )
+    if logits.layout != torch.strided or logits.is_meta:
+        raise UserError(
+            f"model: got outputs of layout {logits.layout} on {logits.device}, expected an ordinary tensor of"
+            " logits with numbers in memory"
         )
     if not logits.dim():
         raise UserError("model: got a single number as output, expected logits of shape (examples, classes)")

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import msgspec
 
-from soar.errors import UserError, flag_of, unknown
+from soar.errors import UserError, flag_of, shown, unknown
 
 Wanted = TypeVar("Wanted")
 
@@ -89,7 +89,7 @@ def _explain(error: msgspec.ValidationError, value: Any, wanted: Any, where: str
     allowed = text.removeprefix("Expected ").split(", got")[0]
     if get_origin(kind) is Literal:
         allowed = "one of " + ", ".join(str(choice) for choice in get_args(kind))
-    problem = f"{field}: got {got!r}, expected {allowed}"
+    problem = f"{field}: got {shown(got)}, expected {allowed}"
     return UserError(f"{file}: {problem}" if file else problem + flag_of(field))
 
 

@@ -7,11 +7,12 @@ never deleted and never overwritten.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar import recipes
+from soar import recipes, values
 from soar.errors import UserError
 from soar.recipes import Recipe
 
@@ -125,9 +126,9 @@ def find(path: Path | str) -> Run:
     Raises:
         UserError: if it is not one
     """
-    path = Path(path)
+    path = values.place(path, "run")
     stored = path / "recipe.toml"
-    if not stored.exists():
+    if not os.path.exists(stored):  # a name that is too long does not exist either
         raise UserError(f"{path}: not a run folder, there is no recipe.toml in it")
     return Run(path, recipes.load(stored))
 

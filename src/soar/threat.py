@@ -122,8 +122,8 @@ class Linf(Threat):
         super().__init__(eps)
         if self.eps > 1:
             raise UserError(
-                f"threat.eps: got {epsilon.show(self.eps)} for linf, expected at most 1, because pixels are in [0, 1];"
-                f" 8 of 255 grey levels are written 8/255{flag_of('threat.eps')}"
+                f"threat.eps: got {epsilon.show(self.eps)} for linf, expected at most 1, because pixels are"
+                f" in [0, 1]; 8 of 255 grey levels are written 8/255{flag_of('threat.eps')}"
             )
 
     def norm(self, delta: Tensor) -> Tensor:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
+from pathlib import Path
 
 from soar.errors import UserError, flag_of, shown
 
 # Tensors count in 64 bits, and Python refuses to print much longer numbers.
 _LARGEST = 2**63 - 1
+_LONGEST_PATH = 4096
 
 
 def whole(value: object, field: str, *, least: int = -_LARGEST, flag: str | None = None) -> None:
@@ -30,9 +32,9 @@ def whole(value: object, field: str, *, least: int = -_LARGEST, flag: str | None
     end = flag_of(field) if flag is None else flag
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise UserError(f"{field}: got {shown(value)}, expected a whole number{end}")
-    if value < least:
+    if int(value) < least:
         raise UserError(f"{field}: got {shown(value)}, expected at least {least}{end}")
-    if value > _LARGEST:
+    if int(value) > _LARGEST:
         raise UserError(f"{field}: got {shown(value)}, expected at most 2^63 - 1{end}")
 
 
@@ -73,3 +75,16 @@ def text(value: object, field: str) -> None:
     """
     if not isinstance(value, str):
         raise UserError(f"{field}: got {shown(value)}, expected a string")
+
+
+def place(value: object, field: str) -> Path:
+    """Check that a value can name a file or folder, and return it as a path.
+
+    >>> place(None, "path")
+    Traceback (most recent call last):
+    soar.errors.UserError: path: got None, expected the name of a file or folder
+    """
+    is_path = isinstance(value, str | Path) and str(value).isprintable() and len(str(value)) <= _LONGEST_PATH
+    if not is_path:
+        raise UserError(f"{field}: got {shown(value)}, expected the name of a file or folder")
+    return Path(str(value))

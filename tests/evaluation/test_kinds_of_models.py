@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 import soar
 from soar.attacks import predict
-from soar.attacks.suites import Wanted
 from tests.attacks.problems import OTHER_KINDS, Normalized, Plain, images, scripted
 from tests.attacks.test_contract import SMALL
 
 THREAT = soar.Linf("1/10")
-ATTACKS: Wanted = [
+ATTACKS = [
     f"{name}:{','.join(f'{option}={value}' for option, value in options.items())}"
     for name, options in SMALL.items()
 ]
@@ -56,7 +57,8 @@ def test_models_of_any_precision_and_compiled_ones_are_diagnosed(kind: str) -> N
 def test_a_compiled_part_and_a_compiled_whole_are_evaluated() -> None:
     x = images(4).float()
     partly = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1), scripted()).eval()
-    for model in (partly, torch.compile(Plain(), backend="eager")):
+    whole: Any = torch.compile(Plain(), backend="eager")
+    for model in (partly, whole):
         y = predict(model, x).argmax(dim=1)
         assert soar.evaluate(model, (x, y), THREAT, "pgd:steps=2").accuracy("clean") == 1
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from soar import values as check
-from soar.errors import UserError, shown
+from soar.errors import UserError, shown, unknown
 
 
 def count(*, least: int = 1, **values: int) -> None:
@@ -15,6 +17,12 @@ def count(*, least: int = 1, **values: int) -> None:
     """
     for name, value in values.items():
         check.whole(value, f"attack.{name}", least=least, flag="")
+
+
+def choice(name: str, value: str, kind: object) -> None:
+    """Refuse a value that is not one of the names of a `Literal` type."""
+    if not isinstance(value, str) or value not in get_args(kind):
+        raise unknown(name, value, get_args(kind), f"attack.{name}")
 
 
 def flag(**values: bool) -> None:

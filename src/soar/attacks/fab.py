@@ -109,9 +109,9 @@ class FAB:
             "FAB-T",
             f"{self.targets} targets" if self.targets != _TARGETS else "",
             f"{self.steps} steps" if self.steps != _STEPS else "",
-            f"alpha {self.alpha:g}" if self.alpha != _ALPHA else "",
-            f"eta {self.eta:g}" if self.eta != _ETA else "",
-            f"beta {self.beta:g}" if self.beta != _BETA else "",
+            f"alpha {float(self.alpha):g}" if self.alpha != _ALPHA else "",
+            f"eta {float(self.eta):g}" if self.eta != _ETA else "",
+            f"beta {float(self.beta):g}" if self.beta != _BETA else "",
             f"x{self.restarts}" if self.restarts > 1 else "",
         ]
         return " ".join(filter(None, parts))

@@ -9,11 +9,13 @@ from torch import Tensor, nn
 
 from soar import values
 from soar.attacks.attack import Answer, Attack, Examples, State
-from soar.errors import UserError
+from soar.errors import UserError, shown
 from soar.model_state import check_logits, logits_of, placement, require_module
 from soar.threat import Threat
 
 S = TypeVar("S", bound=State)
+
+_LARGEST_BATCH = 2**31 - 1
 
 
 def predict(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
@@ -70,6 +72,11 @@ def check_batch_size(batch_size: int) -> None:
         UserError: if it is not a whole number of at least 1
     """
     values.whole(batch_size, "batch_size", least=1, flag=" (flag --batch-size)")
+    # Tensors are split by numbers of Python, and several batches must fit into 64 bits.
+    if type(batch_size) is not int or batch_size > _LARGEST_BATCH:
+        raise UserError(
+            f"batch_size: got {shown(batch_size)}, expected an int below 2^31 (flag --batch-size)"
+        )
 
 
 def as_input(images: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
@@ -104,12 +111,22 @@ def ask(
     with torch.set_grad_enabled(gradient):
         points.requires_grad_(gradient)
         logits = precise(logits_of(model, points))
-        loss = attack.score(logits, state)
+        loss = _checked_loss(attack.score(logits, state), logits)
         slope = _slope(loss, points) if gradient else None
     if slope is not None:
         # A slope that is not a number would stop the search for good; zero only costs it this step.
         slope = slope.nan_to_num(nan=0.0)
     return points.detach(), Answer(logits.detach(), loss.detach(), slope)
+
+
+def _checked_loss(loss: object, logits: Tensor) -> Tensor:
+    """Check that a loss, which may be the user's own function, is one number for each example."""
+    if isinstance(loss, Tensor) and loss.shape == logits.shape[:1] and loss.is_floating_point():
+        return loss
+    got = f"shape {tuple(loss.shape)} and {loss.dtype}" if isinstance(loss, Tensor) else shown(loss)
+    raise UserError(
+        f"attack.loss: got {got}, expected one floating-point number for each of {len(logits)} images"
+    )
 
 
 def _slope(loss: Tensor, points: Tensor) -> Tensor:
@@ -138,7 +155,7 @@ def check_images(images: Tensor, labels: Tensor) -> None:
     check_batch(images, labels)
     if images.dtype == torch.uint8 or not len(images):
         return
-    low, high = float(images.min()), float(images.max())
+    low, high = map(float, images.detach().aminmax())
     if not (low >= -1e-6 and high <= 1 + 1e-6):
         raise UserError(
             f"images: got pixels from {low:g} to {high:g}, expected [0, 1];"

@@ -79,7 +79,7 @@ class Square:
         """Name the attack, with the numbers that differ from AutoAttack's."""
         parts = ["Square" if self.queries == _QUERIES else f"Square-{self.queries}"]
         parts += [
-            "" if self.p == _SHARE else f"p {self.p:g}",
+            "" if self.p == _SHARE else f"p {float(self.p):g}",
             f"x{self.restarts}" if self.restarts > 1 else "",
         ]
         return " ".join(filter(None, parts))

@@ -40,7 +40,7 @@ def chunks(stream: IO[bytes]) -> Iterator[bytes]:
 def find(folder: Path, name: str) -> Path | None:
     """Give the path of a file, plain or compressed with gzip; None where there is neither."""
     for path in (folder / name, folder / f"{name}.gz"):
-        if path.is_file():
+        if os.path.isfile(path):  # a name that is too long is no file either
             return path
     return None
 

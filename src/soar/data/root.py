@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from soar import values
+
 
 def data_root(root: Path | None = None) -> Path:
     """Choose the folder that holds one sub-folder a data set.
@@ -17,7 +19,7 @@ def data_root(root: Path | None = None) -> Path:
     PosixPath('somewhere')
     """
     if root is not None:
-        return root.expanduser()
+        return values.place(root, "root").expanduser()
     if named := os.environ.get("SOAR_DATA"):
         return Path(named).expanduser()
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"

@@ -49,9 +49,9 @@ def gather(data: Examples) -> Gathered:
     """Bring examples of any kind into memory.
 
     What a loader gives is held in memory, so that each attack meets the same pixels. Examples are known by
-    their place, which decides their random numbers; a loader that shuffles is therefore refused. While a data
-    set is read, the global generators of Python, NumPy and PyTorch are seeded, and put back afterwards: random
-    transforms give the same pixels at every call.
+    their place, which decides their random numbers; a loader that shuffles is therefore refused. While a
+    data set is read, the global generators of Python, NumPy and PyTorch are seeded, and put back afterwards:
+    random transforms give the same pixels at every call.
 
     Args:
         data: a split; images (uint8, or float in [0, 1]) and labels; or a PyTorch data set or loader of them
@@ -74,8 +74,8 @@ def gather(data: Examples) -> Gathered:
     else:
         got = f"({', '.join(type(part).__name__ for part in data)})" if isinstance(data, tuple) else ""
         raise UserError(
-            f"data: got {got or type(data).__name__}, expected a split such as soar.data.load('cifar10').test,"
-            " a pair (images, labels), or a torch Dataset or DataLoader"
+            f"data: got {got or type(data).__name__}, expected a split such as"
+            " soar.data.load('cifar10').test, a pair (images, labels), or a torch Dataset or DataLoader"
         )
     check_images(found.images, found.labels)
     return found

@@ -82,6 +82,6 @@ def check_order(loader: DataLoader[Any]) -> None:
         with fixed_generators(seed=seed):
             if any(one != other for one, other in zip_longest(first, islice(iter(sampler), most))):
                 raise UserError(
-                    f"data: got a loader whose {name} draws another order each time, expected the same order at"
-                    " every call; the random numbers of an example go by its place"
+                    f"data: got a loader whose {name} draws another order each time, expected the same order"
+                    " at every call; the random numbers of an example go by its place"
                 )

@@ -54,5 +54,5 @@ def share(**values: float) -> None:
 def choice(name: str, value: str, kind: object) -> None:
     """Refuse a value that is not one of the names of a `Literal` type."""
     choices = getattr(kind, "__args__", ())
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise unknown(name, value, choices, f"objective.{name}")

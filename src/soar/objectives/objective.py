@@ -110,8 +110,8 @@ class Objective(nn.Module, ABC):
         self._is_checked = True
         if not self.allows_bfloat16 and output.logits.dtype in _HALF:
             raise UserError(
-                f"model: got logits of {output.logits.dtype}, which {type(self).__name__} cannot use, because it"
-                " compares gradients whose differences vanish there; compute in float32 inside of the model"
+                f"model: got logits of {output.logits.dtype}, which {type(self).__name__} cannot use, because"
+                " it compares gradients whose differences vanish there; compute in float32 inside of the model"
             )
         return output
 
