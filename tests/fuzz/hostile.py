@@ -54,10 +54,13 @@ class ModelOutput(dict[str, Tensor]):
 # Anything, for an argument of any kind. Whole numbers are either small or too large for any computer.
 ANYTHING: list[Any] = [
     None, True, False, -1, 0, 1, 2, 1.5, -0.5, 0.5, float("nan"), float("inf"), -float("inf"), 10**30,
-    10**5000, -(10**5000), 1e308, 5e-324, "", "4", "0.1", "8/255", "pgd", "linf", "nan", "1e-999999999", "1e9999999",
+    10**5000, -(10**5000), 1e308, 5e-324, "", "4", "0.1", "8/255", "pgd", "linf", "nan", "1e-999999999",
+    "1e9999999",
     "1/0", "9" * 5000, "\x00", "é" * 300, "a\nb", b"1", [], [1], ["pgd"], {}, {"a": 1}, (), (1, 2), {1, 2},
     1j, Fraction(1, 3), Fraction(10**400), object(), Unprintable(), int, print, Path("nowhere"),
-    np.float64(0.5), np.int64(2), np.array([1, 2]), torch.tensor(1), torch.tensor([0.5, 2.0]), torch.zeros(2, 2), nn.Flatten(),
+    np.float64(0.5), np.int64(2), np.array([1, 2]),
+    torch.tensor(1), torch.tensor([0.5, 2.0]), torch.zeros(2, 2),
+    nn.Flatten(),
     Linf("0.1"), PGD(steps=1), range(3), slice(None), NotImplemented, ...,
 ]  # fmt: skip
 
@@ -269,11 +272,12 @@ CLASS_NAMES: list[Any] = [
 ATTACKS: list[Any] = [
     "fgsm", "pgd:steps=2", "square:queries=3", "simba:queries=3", "fab:steps=2,targets=2", "apgd:steps=2",
     FGSM(), PGD(steps=1), [PGD(steps=2), "fgsm"], Planned(FGSM(), survivors_only=True),
-    "rand:steps=2,samples=2",    Square(queries=2), SimBA(queries=2, basis="dct"), PGD(steps=1, loss=lambda z, y: z.sum(dim=1)),
+    "rand:steps=2,samples=2", Square(queries=2), SimBA(queries=2, basis="dct"),
+    PGD(steps=1, loss=lambda z, y: z.sum(dim=1)),
     PGD(steps=1, loss=lambda z, y: z.sum()), PGD(steps=1, loss=cast(Any, lambda z, y: None)),
     "", "nothing", "pgd:steps", "pgd:steps=", "pgd:steps=-1", "pgd:steps=1e400", "pgd:=1", "pgd:step=1", ":",
-    "pgd:,", "transfer", "transfer:source=nowhere", [], [[]], ["fgsm", "fgsm"], PGD, [PGD], None, 5, object(), {}, (),
-    {"pgd"}, b"pgd", ["fgsm", None], nn.Flatten(),
+    "pgd:,", "transfer", "transfer:source=nowhere", [], [[]], ["fgsm", "fgsm"], PGD, [PGD], None, 5, object(),
+    {}, (), {"pgd"}, b"pgd", ["fgsm", None], nn.Flatten(),
 ]  # fmt: skip
 
 

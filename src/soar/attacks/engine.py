@@ -29,6 +29,7 @@ from soar.attacks.oracle import (
 )
 from soar.attacks.queue import Job, Queue, columns
 from soar.attacks.record import Outcomes, Record
+from soar.errors import UserError
 from soar.model_state import knowing, placement, probing, require_module
 from soar.threat import Threat, require_threat
 
@@ -96,7 +97,7 @@ def run(
     for name, given in (("index", index), ("goal", goal)):
         if given is not None:
             check_numbers(given, len(labels), name)
-    with probing(model), knowing(labels if goal is None else torch.maximum(labels, goal)):
+    with probing(model), knowing(labels):
         session = _Session(model, attack, threat, batch_size)
         session.load(images, labels, index=index, goal=goal, seed=seed, clean_logits=clean_logits)
         session.attack_all(progress)
@@ -130,6 +131,7 @@ class _Session(Generic[S]):
         logits, asked = clean_logits, 0
         if logits is None and not self.told_by_first_query:
             logits, asked = predict(self.model, images, self.batch_size), 1
+        self._check_goal(goal, logits)
         labels = labels.to(self.device)
         self.all = Examples(
             x=as_input(images, self.device, self.dtype),
@@ -143,6 +145,19 @@ class _Session(Generic[S]):
         )
         self.record = Record(self.all, asked)
         self.outcomes = self.record.outcomes
+
+    def _check_goal(self, goal: Tensor | None, logits: Tensor | None) -> None:
+        """Refuse a class that the model does not have, unless the attack climbs a loss without targets.
+
+        Such an attack never reaches it, and so goes on to the end of its budget.
+        """
+        if goal is None or logits is None or not len(goal) or callable(getattr(self.attack, "loss", None)):
+            return
+        highest, classes = int(goal.max()), logits.shape[1]
+        if highest >= classes:
+            raise UserError(
+                f"goal: got {highest}, expected 0 to {classes - 1} for {classes} classes, or -1 for none"
+            )
 
     def attack_all(self, progress: Listener | None) -> None:
         """Keep the batch full until every example is settled.

@@ -111,7 +111,7 @@ class Objective(nn.Module, ABC):
         if not self.allows_bfloat16 and output.logits.dtype in _HALF:
             raise UserError(
                 f"model: got logits of {output.logits.dtype}, which {type(self).__name__} cannot use, because"
-                " it compares gradients whose differences vanish there; compute in float32 inside of the model"
+                " it compares gradients whose differences vanish there; compute in float32 inside the model"
             )
         return output
 
