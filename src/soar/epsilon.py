@@ -44,9 +44,9 @@ def parse(size: Ratio, field: str = "eps") -> Fraction:
             f"{field}: got {shown(size)}, expected a positive number such as 8/255 or 0.1{flag_of(field)}"
         ) from None
     if ratio <= 0:
-        raise UserError(f"{field}: got {_said(size)}, expected a number above 0{flag_of(field)}")
+        raise UserError(f"{field}: got {as_given(size)}, expected a number above 0{flag_of(field)}")
     if not _SMALLEST <= ratio <= _LARGEST:
-        raise UserError(f"{field}: got {_said(size)}, expected from 1e-30 to 1e30{flag_of(field)}")
+        raise UserError(f"{field}: got {as_given(size)}, expected from 1e-30 to 1e30{flag_of(field)}")
     return ratio
 
 
@@ -60,7 +60,7 @@ def _read(size: object) -> Fraction:
     return Fraction(text)
 
 
-def _said(size: Ratio) -> str:
+def as_given(size: Ratio) -> str:
     """Return a size as it was typed, for a message."""
     return size if isinstance(size, str) else shown(size)
 

@@ -85,5 +85,6 @@ def unknown(kind: str, got: object, allowed: Iterable[str], where: str) -> UserE
     hint = f"; did you mean '{close[0]}'?" if close else "."
     # A long list would bury the suggestion.
     listed = "" if close and len(names) > _LONG else f" Allowed: {', '.join(names)}"
-    quoted = f"'{got}'" if isinstance(got, str) and got.isprintable() and len(got) <= _SHOWN else shown(got)
+    words = " ".join(got.split()) if isinstance(got, str) else ""
+    quoted = f"'{words}'" if words.isprintable() and 0 < len(words) <= _SHOWN else shown(got)
     return UserError(f"unknown {kind} {quoted} ({where}){hint}{listed}")

@@ -122,7 +122,7 @@ class Linf(Threat):
         super().__init__(eps)
         if self.eps > 1:
             raise UserError(
-                f"threat.eps: got {epsilon.show(self.eps)} for linf, expected at most 1, because pixels are"
+                f"threat.eps: got {epsilon.as_given(eps)} for linf, expected at most 1, because pixels are"
                 f" in [0, 1]; 8 of 255 grey levels are written 8/255{flag_of('threat.eps')}"
             )
 
