@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -46,4 +47,18 @@ def test_nonsense_is_refused_by_name(size: epsilon.Ratio) -> None:
 @pytest.mark.parametrize("size", [0, -1, "-8/255", 0.0])
 def test_sizes_must_be_above_zero(size: epsilon.Ratio) -> None:
     with pytest.raises(UserError, match=r"eps: got .*, expected a number above 0 \(flag --eps\)"):
+        epsilon.parse(size)
+
+
+@pytest.mark.parametrize(
+    "size", ["1e-999999999", "1e9999999", "1e1_000_000_000", "9" * 10_000, 10**5000], ids=type
+)
+def test_a_size_that_would_take_forever_to_read_is_refused(size: Any) -> None:
+    with pytest.raises(UserError, match=r"^eps: got .*, expected a positive number such as 8/255"):
+        epsilon.parse(size)
+
+
+@pytest.mark.parametrize("size", ["1e-40", 1e300, Fraction(1, 10**400), Fraction(10**400)], ids=type)
+def test_a_size_that_float32_cannot_hold_is_refused(size: Any) -> None:
+    with pytest.raises(UserError, match=r"^eps: got .*, expected from 1e-30 to 1e30 \(flag --eps\)$"):
         epsilon.parse(size)

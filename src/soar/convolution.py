@@ -132,12 +132,21 @@ class _Convolution(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         wanted = ctx.needs_input_grad[:3]
         if not torch.is_grad_enabled():
-            wanted = (wanted[0] and x.requires_grad, *wanted[1:])
+            wanted = (wanted[0] and _is_asked_for(x), *wanted[1:])
             return (*_all_gradients(gradient, x, weight, ctx.bias_sizes, ctx.geometry, wanted), None)
         inner: Tensor | None = None
         if wanted[0]:
             inner = _InputGradient.apply(gradient, weight, x.shape, ctx.geometry)  # type: ignore[no-untyped-call]
         return inner, poison(weight), poison(gradient[0, :, 0, 0]) if wanted[2] else None, None
+
+
+def _is_asked_for(x: Tensor) -> bool:
+    """Return whether anybody still asks for the gradient of images, or of the copy a model was handed."""
+    made_by: Any = x.grad_fn
+    if made_by is None or made_by.name() != "CloneBackward0":
+        return x.requires_grad
+    leaf: Tensor | None = getattr(made_by.next_functions[0][0], "variable", None)
+    return leaf is None or leaf.requires_grad
 
 
 class _InputGradient(torch.autograd.Function):

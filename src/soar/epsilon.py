@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
 
-from soar.errors import UserError, flag_of
+from soar.errors import UserError, flag_of, shown
 
 Ratio = str | float | Fraction
+
+# What float32 can hold, squared too; and no text is longer that a person, or a stored ratio, would write.
+_SMALLEST, _LARGEST = Fraction(1, 10**30), Fraction(10**30)
+_LONGEST = 200
 
 
 def parse(size: Ratio, field: str = "eps") -> Fraction:
@@ -28,17 +35,34 @@ def parse(size: Ratio, field: str = "eps") -> Fraction:
     >>> parse(0.1), parse(8 / 255)
     (Fraction(1, 10), Fraction(8, 255))
     """
-    if isinstance(size, float) and math.isfinite(size) and size == round(255 * size) / 255:
+    if isinstance(size, float) and math.isfinite(255 * size) and size == round(255 * size) / 255:
         size = Fraction(round(255 * size), 255)
     try:
-        ratio = size if isinstance(size, Fraction) else Fraction(str(size).replace(" ", ""))
+        ratio = size if isinstance(size, Fraction) else _read(size)
     except (ValueError, ZeroDivisionError):
         raise UserError(
-            f"{field}: got {size!r}, expected a positive number such as 8/255 or 0.1{flag_of(field)}"
+            f"{field}: got {shown(size)}, expected a positive number such as 8/255 or 0.1{flag_of(field)}"
         ) from None
     if ratio <= 0:
-        raise UserError(f"{field}: got {size}, expected a number above 0{flag_of(field)}")
+        raise UserError(f"{field}: got {as_given(size)}, expected a number above 0{flag_of(field)}")
+    if not _SMALLEST <= ratio <= _LARGEST:
+        raise UserError(f"{field}: got {as_given(size)}, expected from 1e-30 to 1e30{flag_of(field)}")
     return ratio
+
+
+def _read(size: object) -> Fraction:
+    """Read an exact ratio, unless it is so long that computing it could take forever."""
+    if not isinstance(size, str | Real | Decimal):
+        raise ValueError(size)
+    text = str(size).replace(" ", "")
+    if len(text) > _LONGEST or re.search(r"[eE][+-]?[\d_]{4,}", text):
+        raise ValueError(text)
+    return Fraction(text)
+
+
+def as_given(size: Ratio) -> str:
+    """Return a size as it was typed, for a message."""
+    return size if isinstance(size, str) else shown(size)
 
 
 def show(ratio: Fraction) -> str:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 _LONG = 20
+_SHOWN = 60
 
 
 class UserError(ValueError):
@@ -35,8 +36,8 @@ def reason_of(error: OSError) -> str:
 def printable(text: str, longest: int | None = None) -> str:
     r"""Return a text that is one line and that no terminal takes for a command.
 
-    Line breaks and tabs become spaces. Other control characters, marks that change the direction of writing, and
-    bytes of a file name that are not text become visible escapes; letters and signs of every language stay.
+    Line breaks and tabs become spaces. Other control characters, marks that change the direction of writing,
+    and bytes of a file name that are not text become visible escapes; letters of every language stay.
 
     Args:
         text: anything, such as a file name or the answer of a server
@@ -65,6 +66,22 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".split("\n")[0]
 
 
+def shown(value: object) -> str:
+    """Return a value as it can stand in a message: on one line and short, whatever it is.
+
+    >>> shown("0.1"), shown([0] * 1000), shown(10**5000)
+    ("'0.1'", '[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0...', 'an int')
+    """
+    try:
+        written = repr(value)
+    except Exception:  # a number with too many digits, or anyone's own class
+        written = ""
+    if not written or "\n" in written:
+        kind = type(value).__name__
+        return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+    return written if len(written) <= _SHOWN else f"{written[: _SHOWN - 3]}..."
+
+
 def flag_of(field: str) -> str:
     """Name the flag of the command line that sets a field, for the end of a message.
 
@@ -79,7 +96,7 @@ def flag_of(field: str) -> str:
     return " (flag --eps)" if field == "threat.eps" else f" (flag --{field})"
 
 
-def unknown(kind: str, got: str, allowed: Iterable[str], where: str) -> UserError:
+def unknown(kind: str, got: object, allowed: Iterable[str], where: str) -> UserError:
     """Say that a name does not exist, and which existing one was probably meant.
 
     Args:
@@ -92,8 +109,10 @@ def unknown(kind: str, got: str, allowed: Iterable[str], where: str) -> UserErro
     unknown objective 'tradse' (objective.name); did you mean 'trades'? Allowed: standard, trades
     """
     names = sorted(allowed)
-    close = difflib.get_close_matches(got, names, n=1)
+    close = difflib.get_close_matches(got, names, n=1) if isinstance(got, str) else []
     hint = f"; did you mean '{close[0]}'?" if close else "."
     # A long list would bury the suggestion.
     listed = "" if close and len(names) > _LONG else f" Allowed: {', '.join(names)}"
-    return UserError(f"unknown {kind} '{got}' ({where}){hint}{listed}")
+    words = " ".join(got.split()) if isinstance(got, str) else ""
+    quoted = f"'{words}'" if words.isprintable() and 0 < len(words) <= _SHOWN else shown(got)
+    return UserError(f"unknown {kind} {quoted} ({where}){hint}{listed}")

@@ -186,7 +186,7 @@ def _merge(model: nn.Module, first: str, second: str) -> None:
 
 def _ask(model: nn.Module, sample: Tensor) -> Tensor:
     try:
-        logits = model(sample)
+        logits = model(sample.clone())  # it may work in place
     except Exception as error:
         raise _UnsafeError(f"it fails on the sample ({first_line(error)})") from error
     if not isinstance(logits, Tensor) or not logits.numel():

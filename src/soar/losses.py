@@ -149,7 +149,7 @@ def check_name(name: str, where: str) -> str:
         name: one of ce, margin, dlr
         where: the field that set it
     """
-    if name not in LOSSES:
+    if not isinstance(name, str) or name not in LOSSES:
         raise unknown("loss", name, LOSSES, where)
     return name
 

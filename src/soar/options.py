@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import msgspec
 
-from soar.errors import UserError, flag_of, unknown
+from soar.errors import UserError, flag_of, shown, unknown
 
 Wanted = TypeVar("Wanted")
 _DEEPEST = 8
@@ -84,17 +84,9 @@ def _check_size(value: Any, where: str, depth: int = 0) -> None:
         for name, one in named:
             _check_size(one, where if name is None else f"{where}.{name}".lstrip("."), depth + 1)
     elif isinstance(value, int) and abs(value) >= 2**63:
-        raise UserError(f"{where}: got {_shown(value)}, expected an integer of 64 bits{flag_of(where)}")
+        raise UserError(f"{where}: got {shown(value)}, expected an integer of 64 bits{flag_of(where)}")
     elif isinstance(value, float) and math.isnan(value):
         raise UserError(f"{where}: got nan, expected a number{flag_of(where)}")
-
-
-def _shown(value: Any) -> str:
-    """Return a value as Python writes it, except for integers that are too long to be written."""
-    try:
-        return repr(value)
-    except ValueError:
-        return "a number of thousands of digits"
 
 
 def _explain(error: msgspec.ValidationError, value: Any, wanted: Any, where: str, file: str) -> UserError:
@@ -115,7 +107,7 @@ def _explain(error: msgspec.ValidationError, value: Any, wanted: Any, where: str
     allowed = text.removeprefix("Expected ").split(", got")[0]
     if get_origin(kind) is Literal:
         allowed = "one of " + ", ".join(str(choice) for choice in get_args(kind))
-    problem = f"{field}: got {_shown(got)}, expected {allowed}"
+    problem = f"{field}: got {shown(got)}, expected {allowed}"
     return UserError(f"{file}: {problem}" if file else problem + flag_of(field))
 
 

@@ -55,7 +55,7 @@ class Registry(Generic[Built]):
         return add
 
     def __getitem__(self, name: str) -> Entry[Built]:
-        if name not in self._entries:
+        if not isinstance(name, str) or name not in self._entries:
             raise unknown(self.kind, name, self._entries, f"{self.kind}.name")
         return self._entries[name]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar import files, recipes
-from soar.errors import FileError, UserError, unknown
+from soar import files, recipes, values
+from soar.errors import FileError, UserError, reason_of, unknown
 from soar.locks import run_lock
 from soar.recipes import Recipe
 
@@ -164,10 +164,14 @@ def find(path: Path | str, checkpoint: str | None = None) -> Run:
     Raises:
         UserError: if it is not one
     """
-    path = Path(path)
+    path = values.place(path, "run")
     stored = path / "recipe.toml"
-    if not stored.exists():
-        raise UserError(f"{path}: not a run folder, there is no recipe.toml in it")
+    try:
+        stored.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError(f"{path}: not a run folder, there is no recipe.toml in it") from None
+    except OSError as error:
+        raise FileError(f"{stored}: cannot be read ({reason_of(error)})") from None
     return Run(path, recipes.load(stored), checkpoint)
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from soar import epsilon, randomness
-from soar.errors import UserError, flag_of, unknown
+from soar.errors import UserError, flag_of, shown, unknown
 from soar.shapes import per_example
 
 # The projection onto ball and box together solves for one number by rounds that only ever grow a set of
@@ -122,8 +122,8 @@ class Linf(Threat):
         super().__init__(eps)
         if self.eps > 1:
             raise UserError(
-                f"threat.eps: got {eps} for linf, expected at most 1, because pixels are in [0, 1];"
-                f" 8 of 255 grey levels are written 8/255{flag_of('threat.eps')}"
+                f"threat.eps: got {epsilon.as_given(eps)} for linf, expected at most 1, because pixels are"
+                f" in [0, 1]; 8 of 255 grey levels are written 8/255{flag_of('threat.eps')}"
             )
 
     def norm(self, delta: Tensor) -> Tensor:
@@ -224,7 +224,7 @@ def threat(norm: str, eps: epsilon.Ratio) -> Threat:
     Linf('8/255')
     """
     kinds: dict[str, type[Threat]] = {"linf": Linf, "l2": L2}
-    if norm not in kinds:
+    if not isinstance(norm, str) or norm not in kinds:
         raise unknown("norm", norm, kinds, "threat.norm")
     return kinds[norm](eps)
 
@@ -256,5 +256,6 @@ def require_threat(given: object) -> None:
     soar.errors.UserError: threat: got 0.1, expected such as Linf("8/255") or L2(0.5)
     """
     if not isinstance(given, Threat):
-        shown = repr(given) if isinstance(given, str | int | float | Fraction) else type(given).__name__
-        raise UserError(f'threat: got {shown}, expected such as Linf("8/255") or L2(0.5)')
+        is_plain = isinstance(given, str | int | float | Fraction)
+        written = shown(given) if is_plain else type(given).__name__
+        raise UserError(f'threat: got {written}, expected such as Linf("8/255") or L2(0.5)')

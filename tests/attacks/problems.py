@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -77,3 +80,97 @@ def said(model: nn.Module, x: Tensor) -> Tensor:
     with torch.no_grad():
         labels: Tensor = model(x).argmax(dim=1)
         return labels
+
+
+class Normalized(nn.Module):
+    """A small network in float32 behind a normalization, which works in place where that is asked for."""
+
+    def __init__(self, *, in_place: bool = False, classes: int = 5) -> None:
+        super().__init__()
+        self.net = TinyNet(classes).float()
+        self.in_place = in_place
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.sub_(0.5).div_(0.25) if self.in_place else (x - 0.5) / 0.25
+        logits: Tensor = self.net(x)
+        return logits
+
+
+class HalfInside(nn.Module):
+    """Takes float32 and computes in bfloat16, its answer included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+        self.net = TinyNet().bfloat16()
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.net((self.scale * x).bfloat16())
+        return logits
+
+
+class Autocast(nn.Module):
+    """Switches autocast on inside of its forward pass, so float32 weights give bfloat16 logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = TinyNet().float()
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            logits: Tensor = self.net(x)
+        return logits
+
+
+class DoubleHead(nn.Module):
+    """Takes float32 and returns float64, far from zero, where float32 could not tell logits apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = TinyNet().float()
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.net(x).double() * 1e-6 + 1e3
+        return logits
+
+
+class Plain(nn.Sequential):
+    """A network that can be scripted, with a batch norm to fold."""
+
+    def __init__(self) -> None:
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            super().__init__(
+                nn.Conv2d(SHAPE[0], 6, 3, padding=1),
+                nn.BatchNorm2d(6),
+                nn.ReLU(),
+                nn.Flatten(),
+                nn.Linear(72, 5),
+            )
+        self.eval()
+
+
+def scripted() -> nn.Module:
+    """Compile a network by its source."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        found: nn.Module = torch.jit.script(Plain())
+    return found
+
+
+def traced() -> nn.Module:
+    """Compile a network by what it does to some images."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        found: nn.Module = torch.jit.trace(Plain(), images(3).float())
+    return found
+
+
+OTHER_KINDS: dict[str, Callable[[], nn.Module]] = {
+    "bfloat16 inside": HalfInside,
+    "autocast inside": Autocast,
+    "float64 head": DoubleHead,
+    "scripted": scripted,
+    "traced": traced,
+}
+"""models whose logits have another precision than their images, and compiled ones"""

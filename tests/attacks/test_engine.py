@@ -388,3 +388,10 @@ def test_what_is_said_is_that_of_the_lowest_entry_that_succeeds(
     found = run(Shelf(), Scripted(script=script), Linf(0.6), x, labels, batch_size=batch_size)
     assert found.said.tolist() == [expected] * 3
     assert torch.equal(said(Shelf(), found.adversarial), found.said)
+
+
+def test_a_goal_beyond_the_classes_is_refused() -> None:
+    model, x = TinyNet(), images(3)
+    labels = said(model, x)
+    with pytest.raises(UserError, match=r"^goal: got 5, expected 0 to 4 for 5 classes, or -1 for none$"):
+        run(model, PGD(steps=1), Linf(0.1), x, labels, goal=torch.full_like(labels, 5))

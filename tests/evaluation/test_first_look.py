@@ -237,7 +237,7 @@ class Refusing(nn.Module):
 @pytest.mark.parametrize(
     ("model", "x", "labels", "said"),
     [
-        (Refusing(), torch.tensor([[[[0.9, 0.1]]]]), torch.tensor([0]), "RuntimeError: no gradients."),
+        (Refusing(), torch.tensor([[[[0.9, 0.1]]]]), torch.tensor([0]), "RuntimeError: no gradients)"),
         (Linear(), images(4), torch.full((4,), 9), "no clean image"),
         (Linear(), images(0), torch.zeros(0, dtype=torch.int64), "no clean image"),
         (Linear(), torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64), "RuntimeError"),

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from soar.attacks.oracle import predict
 from soar.errors import UserError
+from soar.evaluation import inspection
 from soar.evaluation.inspection import inspect
 from soar.model_state import probing
 
@@ -125,7 +126,10 @@ def refused(logits: object, labels: Tensor | None = None, count: int = 6) -> str
 
 
 def test_outputs_that_are_not_logits_are_refused() -> None:
-    a_tensor = "expected a tensor of logits (examples, classes)"
+    a_tensor = (
+        "expected a tensor of logits (examples, classes);"
+        " wrap the model in a module that returns only its logits"
+    )
     assert refused((torch.zeros(6, 4),)) == f"model: got a tuple as output, {a_tensor}"
     assert refused({"logits": 0}) == f"model: got a dict as output, {a_tensor}"
     expected = "expected logits of shape (examples, classes)"
@@ -315,3 +319,29 @@ def test_everything_is_left_as_it_was() -> None:
         assert id(buffer) == buffers[name][0] and torch.equal(buffer, buffers[name][1]), name
     assert [module.training for module in model.modules()] == modes
     assert [parameter.requires_grad for parameter in model.parameters()] == flags
+
+
+@pytest.mark.parametrize(
+    "outputs, labels, names, said",
+    [
+        (1000, list(range(10)), tuple("abcdefghij"), "model: got 1000 outputs for 10 classes, expected one"),
+        (11, [0], tuple("abcdefghij"), "model: got 11 outputs for 10 classes, "),
+        (1000, list(range(10)) * 2, (), "model: got 1000 outputs for labels up to 9, "),
+        (21, list(range(10)) * 2, (), "model: got 21 outputs for labels up to 9, "),
+        (20, list(range(10)) * 2, (), None),
+        (1000, list(range(10)), (), None),
+        (10, list(range(10)) * 2, tuple("abcdefghij"), None),
+    ],
+)
+def test_outputs_beyond_the_classes_are_told(
+    outputs: int, labels: list[int], names: tuple[str, ...], said: str | None
+) -> None:
+    found = inspection.spare_outputs(outputs, torch.tensor(labels), names)
+    assert (
+        found is None if said is None else found is not None and found.startswith(said) and "\n" not in found
+    )
+
+
+def test_more_names_than_outputs_are_refused() -> None:
+    with pytest.raises(UserError, match=r"^class_names: got 3 names, expected at most 2, one an output$"):
+        inspection.spare_outputs(2, torch.tensor([0]), ("a", "b", "c"))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from soar import recipes
 from soar.cli.main import COMMANDS, TAKES_FIELDS, make_parser
 from soar.recipes.overrides import all_fields
-from tests.fuzz import hostile
+from tests.fuzz import words
 from tests.fuzz.world import World
 
 EXTERNAL = ["evaluate", "--data", "fashion-mnist-sample", "--eps", "0.1", "--model"]
@@ -116,7 +116,7 @@ def flags(words: tuple[str, ...]) -> list[str]:
 
 def calls(command: str) -> st.SearchStrategy[list[str]]:
     """A call that begins well and goes on with one to three things that make no sense."""
-    value = st.one_of(st.sampled_from(hostile.VALUES), st.sampled_from(hostile.VALUES), st.text(max_size=8))
+    value = st.one_of(st.sampled_from(words.VALUES), st.sampled_from(words.VALUES), st.text(max_size=8))
 
     def more(beginning: list[str]) -> st.SearchStrategy[list[str]]:
         flag = st.sampled_from(flags(tuple(beginning)) or ["--x"])
@@ -186,7 +186,7 @@ def hammer(made: World, examples: int) -> None:
         call_with_file(made, file, value, more)
 
     more = st.sampled_from([[], ["--epochs", "1"], ["--model.width", "4"], ["--objective", "standard"]])
-    limits(hypothesis.given(st.sampled_from(FILES), st.sampled_from(hostile.TOML), more)(with_file))()
+    limits(hypothesis.given(st.sampled_from(FILES), st.sampled_from(words.TOML), more)(with_file))()
 
 
 def test_a_thousand_hostile_calls_end_in_an_answer_or_in_one_line(stubbed: World) -> None:
@@ -201,6 +201,6 @@ def test_a_thousand_hostile_calls_end_in_an_answer_or_in_one_line(stubbed: World
 def test_ten_thousand_hostile_calls_end_in_an_answer_or_in_one_line(stubbed: World) -> None:
     hammer(stubbed, 800)
     for file in FILES:
-        for value in hostile.TOML:
+        for value in words.TOML:
             call_with_file(stubbed, file, value)
     assert stubbed.calls >= 10_000

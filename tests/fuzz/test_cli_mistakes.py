@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -136,5 +135,6 @@ def test_a_folder_that_may_not_be_read_is_one_line(tmp_path: Path) -> None:
     said, as_nobody = told[-4::2], told[-3::2]
     assert as_nobody == ["as nobody: 2", "as nobody: 2"]
     assert said == [
-        f"soar: {path}{os.sep}recipe.toml: Permission denied" for path in (locked, locked / "deeper")
+        f"soar: {path / 'recipe.toml'}: cannot be read (Permission denied)"
+        for path in (locked, locked / "deeper")
     ]

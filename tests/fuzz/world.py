@@ -190,7 +190,7 @@ def _begin(*_: object, **__: object) -> NoReturn:
 
 
 def _set_traps(here: Path) -> None:
-    """Put files, folders, pipes, devices, loops and damaged things under the names of `hostile.PLACES`."""
+    """Put files, folders, pipes, devices, loops and damaged things under the names of `words.PLACES`."""
     with contextlib.redirect_stdout(io.StringIO()):
         assert main(["train", "demo-robust", *TINY, "--max_steps", "1", "--output", str(here / "run")]) == 0
     shipped = (recipes.FOLDER / "demo-robust.toml").read_text()

@@ -289,6 +289,10 @@ def zero(name: str) -> Refusal:
     return {name: 0}, f"objective.{name}: got 0, expected above 0 (flag --objective.{name})"
 
 
+def no_steps() -> Refusal:
+    return {"steps": 0}, "objective.steps: got 0, expected at least 1 (flag --objective.steps)"
+
+
 NO_STEP_SIZE: Refusal = (
     {"step_size": "0"},
     "objective.step_size: got 0, expected a number above 0 (flag --objective.step_size)",

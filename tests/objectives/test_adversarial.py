@@ -78,7 +78,7 @@ def test_calls_without_a_step_draw_new_numbers() -> None:
 def test_bad_values_are_refused_when_the_objective_is_made() -> None:
     with pytest.raises(UserError, match="Adversarial needs a threat"):
         Adversarial(TinyNet(), None)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match=r"objective\.steps: got 0, expected above 0"):
+    with pytest.raises(UserError, match=r"objective\.steps: got 0, expected at least 1"):
         Adversarial(TinyNet(), Linf(0.1), steps=0)
     with pytest.raises(UserError, match="unknown loss 'hinge'"):
         Adversarial(TinyNet(), Linf(0.1), loss="hinge")

@@ -178,7 +178,7 @@ def test_starts_depend_on_seed_step_and_example_alone() -> None:
 
 def test_bad_values_are_refused_when_the_ascent_is_made() -> None:
     for steps in (0, -3):
-        with pytest.raises(UserError, match=rf"^objective\.steps: got {steps}, expected above 0 "):
+        with pytest.raises(UserError, match=rf"^objective\.steps: got {steps}, expected at least 1 "):
             Ascent(steps)
     with pytest.raises(UserError, match=r"^objective\.step_size: got 0, expected a number above 0 "):
         Ascent(1, "0")

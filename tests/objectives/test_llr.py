@@ -270,7 +270,7 @@ def test_metrics_add_up_to_the_loss() -> None:
 @shared.for_refusals(
     shared.negative("linearity_weight"),
     shared.negative("gradient_weight"),
-    shared.zero("steps"),
+    shared.no_steps(),
     shared.NO_STEP_SIZE,
 )
 def test_bad_values_are_refused_when_the_objective_is_made(options: dict[str, Any], message: str) -> None:

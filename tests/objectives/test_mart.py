@@ -214,7 +214,7 @@ def test_metrics_add_up_to_the_loss(smoothing: float) -> None:
     assert metrics["natural_accuracy"].item() == pytest.approx(4 / 6)
 
 
-@shared.for_refusals(shared.negative("beta"), shared.zero("steps"), shared.NO_STEP_SIZE)
+@shared.for_refusals(shared.negative("beta"), shared.no_steps(), shared.NO_STEP_SIZE)
 def test_bad_values_are_refused_when_the_objective_is_made(options: dict[str, Any], message: str) -> None:
     shared.assert_refused(MART, options, message)
 

@@ -269,8 +269,8 @@ def test_an_interrupted_training_resumes_with_its_margins(tmp_path: Path, at: in
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"steps": 0}, r"objective\.steps: got 0, expected above 0 \(flag --objective\.steps\)"),
-        ({"bisections": 0}, r"objective\.bisections: got 0, expected above 0"),
+        ({"steps": 0}, r"objective\.steps: got 0, expected at least 1 \(flag --objective\.steps\)"),
+        ({"bisections": 0}, r"objective\.bisections: got 0, expected at least 1"),
         ({"clean_share": 2}, r"objective\.clean_share: got 2, expected from 0 to 1"),
         ({"max_margin": "0"}, r"objective\.max_margin: got 0, expected a number above 0"),
         ({"min_margin": "wide"}, r"objective\.min_margin: got 'wide', expected a positive number"),

@@ -206,7 +206,7 @@ def test_autocast_around_it_changes_nothing() -> None:
     "options, message",
     [
         ({"step": 0.0}, r"objective\.step: got 0\.0, expected above 0"),
-        ({"samples": 0}, r"objective\.samples: got 0, expected above 0"),
+        ({"samples": 0}, r"objective\.samples: got 0, expected at least 1"),
         ({"clamp": -1.0}, r"objective\.clamp: got -1\.0"),
         ({"weight": -0.1}, r"objective\.weight: got -0\.1, expected at least 0"),
         ({"product": "exat"}, "did you mean 'exact'"),

@@ -45,3 +45,9 @@ def test_the_model_is_left_as_it_was() -> None:
     assert model.training and all(parameter.requires_grad for parameter in model.parameters())
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert torch.equal(generator, torch.get_rng_state())
+
+
+def test_outputs_beyond_the_classes_are_told() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(36, 1000))
+    with pytest.warns(UserWarning, match=r"^model: got 1000 outputs, expected 2 for small; "):
+        check_fit(model, small.dataset())

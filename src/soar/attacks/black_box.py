@@ -7,6 +7,23 @@ from torch import Tensor
 
 from soar import losses, randomness
 from soar.attacks.attack import Examples
+from soar.errors import UserError
+
+
+def check_shape(x: Tensor, attack: str) -> None:
+    """Check that images have channels, rows and columns, which a search over pixels moves along.
+
+    Args:
+        x: the images
+        attack: what to call the attack
+
+    Raises:
+        UserError: if they have another shape
+    """
+    if x.dim() != 4:
+        raise UserError(
+            f"images: got shape {tuple(x.shape)}, expected (examples, channels, height, width) for {attack}"
+        )
 
 
 def margin(logits: Tensor, examples: Examples) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from soar import randomness
+from soar import randomness, values
 from soar.attacks.attack import Attack, require_attack
 from soar.attacks.engine import run
 from soar.threat import L2, Linf, Threat
@@ -33,6 +33,7 @@ def check_attack(attack: Attack[Any], *, seed: int = 0) -> None:
     >>> check_attack(PGD(steps=2))
     """
     require_attack(attack)
+    values.whole(seed, "seed", least=0)
     assert attack.label, "an attack has a label"
     for shape, classes in (((1, 6, 5), 2), ((3, 5, 6), 10)):
         model = _network(shape, classes, seed)

@@ -14,13 +14,24 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from soar.attacks.attack import Attack, Examples, Spends, State, join, select, size
+from soar import values
+from soar.attacks.attack import Attack, Examples, Spends, State, join, require_attack, select, size
 from soar.attacks.forecast import Forecast
-from soar.attacks.oracle import as_input, ask, check_batch_size, check_images, is_fooled, predict
+from soar.attacks.oracle import (
+    as_input,
+    ask,
+    check_batch_size,
+    check_images,
+    check_numbers,
+    is_fooled,
+    precise,
+    predict,
+)
 from soar.attacks.queue import Job, Queue, columns
 from soar.attacks.record import Outcomes, Record
-from soar.model_state import placement, probing
-from soar.threat import Threat
+from soar.errors import UserError
+from soar.model_state import knowing, placement, probing, require_module
+from soar.threat import Threat, require_threat
 
 S = TypeVar("S", bound=State)
 
@@ -77,8 +88,16 @@ def run(
     Raises:
         UserError: if images, labels and indices do not fit together or images are out of range
     """
+    require_module(model)
+    require_attack(attack)
+    require_threat(threat)
+    values.whole(seed, "seed")
     check_batch_size(batch_size)
-    with probing(model):
+    check_images(images, labels)
+    for name, given in (("index", index), ("goal", goal)):
+        if given is not None:
+            check_numbers(given, len(labels), name)
+    with probing(model), knowing(labels):
         session = _Session(model, attack, threat, batch_size)
         session.load(images, labels, index=index, goal=goal, seed=seed, clean_logits=clean_logits)
         session.attack_all(progress)
@@ -107,12 +126,12 @@ class _Session(Generic[S]):
 
         An attack that looks at the clean image first finds that out by itself, for nothing.
         """
-        check_images(images, labels)
         count = len(labels)
         self.told_by_first_query = clean_logits is None and goal is None and self.attack.starts_at_image
         logits, asked = clean_logits, 0
         if logits is None and not self.told_by_first_query:
             logits, asked = predict(self.model, images, self.batch_size), 1
+        self._check_goal(goal, logits)
         labels = labels.to(self.device)
         self.all = Examples(
             x=as_input(images, self.device, self.dtype),
@@ -121,11 +140,24 @@ class _Session(Generic[S]):
             row=torch.arange(count, device=self.device),
             index=torch.arange(count, device=self.device) if index is None else index.to(self.device),
             entry=torch.zeros_like(labels),
-            logits=None if logits is None else logits.to(self.device),
+            logits=None if logits is None else precise(logits.to(self.device)),
             seed=seed,
         )
         self.record = Record(self.all, asked)
         self.outcomes = self.record.outcomes
+
+    def _check_goal(self, goal: Tensor | None, logits: Tensor | None) -> None:
+        """Refuse a class that the model does not have, unless the attack climbs a loss without targets.
+
+        Such an attack never reaches it, and so goes on to the end of its budget.
+        """
+        if goal is None or logits is None or not len(goal) or callable(getattr(self.attack, "loss", None)):
+            return
+        highest, classes = int(goal.max()), logits.shape[1]
+        if highest >= classes:
+            raise UserError(
+                f"goal: got {highest}, expected 0 to {classes - 1} for {classes} classes, or -1 for none"
+            )
 
     def attack_all(self, progress: Listener | None) -> None:
         """Keep the batch full until every example is settled.

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from soar import losses
+from soar import losses, values
 from soar.attacks import checks, targets
 from soar.attacks.attack import Answer, Examples
 from soar.attacks.hyperplane import step_over
@@ -92,13 +92,15 @@ class FAB:
 
     def __post_init__(self) -> None:
         checks.count(steps=self.steps, targets=self.targets, restarts=self.restarts)
+        for name in ("alpha", "eta", "beta"):
+            values.number(getattr(self, name), f"attack.{name}")
         for name, is_allowed, expected in (
             ("alpha", 0 <= self.alpha <= 1, "0 to 1"),
             ("eta", 1 <= self.eta < float("inf"), "at least 1"),
             ("beta", 0 < self.beta <= 1, "above 0 and at most 1"),
         ):
             if not is_allowed:
-                raise UserError(f"attack.{name}: got {getattr(self, name):g}, expected {expected}")
+                raise UserError(f"attack.{name}: got {float(getattr(self, name)):g}, expected {expected}")
 
     @property
     def label(self) -> str:
@@ -107,9 +109,9 @@ class FAB:
             "FAB-T",
             f"{self.targets} targets" if self.targets != _TARGETS else "",
             f"{self.steps} steps" if self.steps != _STEPS else "",
-            f"alpha {self.alpha:g}" if self.alpha != _ALPHA else "",
-            f"eta {self.eta:g}" if self.eta != _ETA else "",
-            f"beta {self.beta:g}" if self.beta != _BETA else "",
+            f"alpha {float(self.alpha):g}" if self.alpha != _ALPHA else "",
+            f"eta {float(self.eta):g}" if self.eta != _ETA else "",
+            f"beta {float(self.beta):g}" if self.beta != _BETA else "",
             f"x{self.restarts}" if self.restarts > 1 else "",
         ]
         return " ".join(filter(None, parts))

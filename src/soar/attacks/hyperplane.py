@@ -88,7 +88,8 @@ def step_over(
     lengths = threat.norm(moves).clamp(min=_SHORT)
     share = lengths[: len(x)] / (lengths[: len(x)] + lengths[len(x) :])
     from_point, from_image = (torch.cat([points, x]) + eta * moves).chunk(2)
-    return torch.lerp(from_point, from_image, per_example(share.clamp(max=alpha), x)).clamp_(0, 1)
+    ahead = torch.lerp(from_point, from_image, per_example(share.clamp(max=alpha), x)).clamp_(0, 1)
+    return ahead.to(points.dtype)  # the value may be more precise
 
 
 def _spread(gap: Tensor, weight: Tensor, reach: Tensor, room: Tensor, longest: float) -> Tensor:

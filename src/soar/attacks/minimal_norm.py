@@ -8,12 +8,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from soar import values
 from soar.attacks.attack import Examples, select
 from soar.attacks.fab import FAB
-from soar.attacks.oracle import as_input, ask, check_images, predict
-from soar.model_state import placement, probing
+from soar.attacks.oracle import as_input, ask, check_batch_size, check_images, check_numbers, precise, predict
+from soar.errors import UserError
+from soar.model_state import knowing, placement, probing, require_module
 from soar.shapes import per_example
-from soar.threat import Threat
+from soar.threat import Threat, require_threat
 
 # How often the way between the image and the nearest point found is halved: to the last digit of float32.
 _HALVINGS = 24
@@ -66,11 +68,19 @@ def minimal_norm(
     >>> minimal_norm(Line(), FAB(), L2(1), torch.tensor([[0.5, 0.5]]), torch.tensor([1])).norm
     tensor([0.5000])
     """
+    require_module(model)
+    require_threat(threat)
+    if not isinstance(attack, FAB):
+        raise UserError(f"attack: got a {type(attack).__name__}, expected FAB(...)")
+    values.whole(seed, "seed")
+    check_batch_size(batch_size)
     check_images(images, labels)
+    if index is not None:
+        check_numbers(index, len(labels), "index")
     device, dtype = placement(model)
     row, labels = torch.arange(len(labels), device=device), labels.to(device)
-    with probing(model):
-        logits = predict(model, images, batch_size)
+    with probing(model), knowing(labels):
+        logits = precise(predict(model, images, batch_size))
         is_right = logits.argmax(dim=1) == labels
         everyone = Examples(
             x=as_input(images, device, dtype),

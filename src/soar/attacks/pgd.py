@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from soar import epsilon, losses
 from soar.attacks import checks, targets
 from soar.attacks.attack import Answer, Examples
 from soar.attacks.registry import ATTACKS
-from soar.errors import UserError, unknown
+from soar.errors import UserError
 from soar.shapes import per_example
 from soar.threat import Threat
 
@@ -104,16 +104,16 @@ class PGD:
     def __post_init__(self) -> None:
         checks.count(steps=self.steps, restarts=self.restarts)
         checks.count(least=0, targets=self.targets)
+        checks.flag(random_start=self.random_start)
         if self.step_size is not None:
             epsilon.parse(self.step_size, "attack.step_size")
-        if isinstance(self.loss, str):
+        if not callable(self.loss):
             losses.check_name(self.loss, "attack.loss")
         elif self.targets:
             raise UserError(
                 "attack.targets: a loss given as a function cannot be targeted; use ce, margin or dlr"
             )
-        if self.schedule not in get_args(Schedule):
-            raise unknown("schedule", self.schedule, get_args(Schedule), "attack.schedule")
+        checks.choice("schedule", self.schedule, Schedule)
         if self.restarts > 1 and not self.random_start:
             raise UserError(
                 f"attack.restarts: got {self.restarts} without random_start; they would all be the same"

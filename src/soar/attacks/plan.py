@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from soar.attacks import checks
-from soar.attacks.attack import Attack
+from soar.attacks.attack import Attack, require_attack
 
 
 @dataclass(frozen=True)
@@ -25,4 +25,5 @@ class Planned:
     samples: int = 1
 
     def __post_init__(self) -> None:
+        require_attack(self.attack)
         checks.count(samples=self.samples)

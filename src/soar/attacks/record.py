@@ -69,6 +69,9 @@ class Record:
             fooled: which points succeed
         """
         rows, found = examples.row, self.outcomes
+        # A loss may be more precise than the images: the model decides about that.
+        precision = torch.promote_types(self._highest_loss.dtype, loss.dtype)
+        self._highest_loss, loss = self._highest_loss.to(precision), loss.to(precision)
         before = self._highest_loss[rows]
         self._highest_loss.scatter_reduce_(0, rows, loss, "amax")
         # Several entries of one example may be in the batch: the highest of them counts.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from soar.attacks import black_box, checks
 from soar.attacks.attack import Answer, Examples
 from soar.attacks.dct import dct_waves
 from soar.attacks.registry import ATTACKS
-from soar.errors import UserError, unknown
+from soar.errors import UserError
 from soar.shapes import per_example
 from soar.threat import Linf, Threat
 
@@ -78,16 +78,11 @@ class SimBA:
 
     def __post_init__(self) -> None:
         checks.count(queries=self.queries)
-        if self.basis not in get_args(Basis):
-            raise unknown("basis", self.basis, get_args(Basis), "attack.basis")
-        if self.loss not in get_args(Loss):
-            raise unknown("loss", self.loss, get_args(Loss), "attack.loss")
+        checks.choice("basis", self.basis, Basis)
+        checks.choice("loss", self.loss, Loss)
         if self.step is not None:
             epsilon.parse(self.step, "attack.step")
-        if not 0 < self.frequencies <= 1:
-            raise UserError(
-                f"attack.frequencies: got {self.frequencies}, expected a share above 0 and at most 1"
-            )
+        checks.share(frequencies=self.frequencies)
         if self.frequencies < 1 and self.basis != "dct":
             raise UserError(f"attack.frequencies: got {self.frequencies}, expected 1 unless basis is dct")
 
@@ -97,7 +92,7 @@ class SimBA:
         parts = ["SimBA" if self.queries == _QUERIES else f"SimBA-{self.queries}"]
         parts += [
             "DCT" if self.basis == "dct" else "",
-            f"{self.frequencies:g}" if self.frequencies < 1 else "",
+            f"{float(self.frequencies):g}" if self.frequencies < 1 else "",
             self.loss if self.loss != "probability" else "",
             f"step {epsilon.show(epsilon.parse(self.step))}" if self.step is not None else "",
         ]
@@ -115,6 +110,7 @@ class SimBA:
     def start(self, examples: Examples, threat: Threat) -> SimBAState:
         """Ask about the first step, or about the image if its answer is not known."""
         x = examples.x
+        black_box.check_shape(x, "SimBA")
         order = randomness.permutation(examples.keys("simba"), math.prod(self._grid(x)))
         order = order[:, : self.queries].to(torch.int32)
         unknown_yet = torch.full_like(examples.labels, -1)
@@ -122,7 +118,7 @@ class SimBA:
         state = SimBAState(examples, order, x, lowest, x, unknown_yet, unknown_yet)
         if examples.logits is None:
             return state
-        known = self.score(examples.logits, state).to(x.dtype)
+        known = self.score(examples.logits, state)
         state = replace(state, highest=known, slot=state.slot + 1, step=state.step + 1)
         return replace(state, points=self._propose(state, threat))
 

@@ -11,7 +11,6 @@ from torch import Tensor
 from soar.attacks import black_box, checks, square_l2, square_linf
 from soar.attacks.attack import Answer, Examples, select
 from soar.attacks.registry import ATTACKS
-from soar.errors import UserError
 from soar.shapes import per_example
 from soar.threat import L2, Threat
 
@@ -73,15 +72,14 @@ class Square:
 
     def __post_init__(self) -> None:
         checks.count(queries=self.queries, restarts=self.restarts)
-        if not 0 < self.p <= 1:
-            raise UserError(f"attack.p: got {self.p}, expected a share above 0 and at most 1")
+        checks.share(p=self.p)
 
     @property
     def label(self) -> str:
         """Name the attack, with the numbers that differ from AutoAttack's."""
         parts = ["Square" if self.queries == _QUERIES else f"Square-{self.queries}"]
         parts += [
-            "" if self.p == _SHARE else f"p {self.p:g}",
+            "" if self.p == _SHARE else f"p {float(self.p):g}",
             f"x{self.restarts}" if self.restarts > 1 else "",
         ]
         return " ".join(filter(None, parts))
@@ -98,6 +96,7 @@ class Square:
     def start(self, examples: Examples, threat: Threat) -> SquareState:
         """Ask about stripes or tiles."""
         x, keys = examples.x, examples.keys("square")
+        black_box.check_shape(x, "Square")
         points = _geometry(threat).start(x, examples.keys("square start"), threat.radius)
         lowest = torch.full_like(x[:, 0, 0, 0], -torch.inf)
         step = torch.zeros_like(examples.labels)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from soar.attacks.attack import Attack, Examples
+from soar import values
+from soar.attacks.attack import Attack, Examples, require_attack
 from soar.attacks.batch import perturb
 from soar.attacks.oracle import as_input, predict
 from soar.attacks.pgd import PGD
 from soar.attacks.registry import ATTACKS
 from soar.attacks.shown import Shown, ShownState
 from soar.errors import UserError
-from soar.model_state import placement, probing
+from soar.model_state import placement, probing, require_module
 from soar.threat import Threat
 
 
@@ -42,6 +42,9 @@ class Transfer(Shown[ShownState]):
     attack: Attack[Any] = PGD(steps=20)  # noqa: RUF009 - frozen
 
     def __post_init__(self) -> None:
+        require_module(self.source)
+        require_attack(self.attack)
+        values.text(self.source_name, "source_name")
         if self.attack.entries(2) > 1 or getattr(self.attack, "targets", False):
             raise UserError(f"transfer: got {self.attack.label}, expected one start and no targets")
 
@@ -80,8 +83,8 @@ def transfer(
     """
     from soar import runs
 
-    opened = runs.find(Path(source))
-    data = opened.data(None if root is None else Path(root))
+    opened = runs.find(source)
+    data = opened.data(None if root is None else values.place(root, "attack.root"))
     attack = PGD(steps=steps, step_size=step_size)
     return Transfer(source=opened.trained_model(data), source_name=opened.path.name, attack=attack)
 

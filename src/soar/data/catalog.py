@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from soar import values
 from soar.data import bundled, cifar10, fashion_mnist, folder, npz, svhn
 from soar.data.files import File, find
 from soar.data.root import data_root, expanded
@@ -103,11 +104,12 @@ def read(name: str, root: Path | None = None) -> Source:
     Raises:
         UserError: the name is unknown, files are missing, or they are malformed
     """
+    values.text(name, "data.name")
     kind, separator, path = name.partition(":")
     if name.endswith(".npz") and kind != "npz":
         kind, separator, path = "npz", ":", name
     if separator and kind in ("folder", "npz"):
-        return _read_own(kind, expanded(Path(path)))
+        return _read_own(kind, expanded(values.place(path, "data.name")))
     if name not in FETCHABLE and name != BUNDLED:
         names = [*FETCHABLE, BUNDLED, "folder:DIR", "FILE.npz"]
         raise unknown("data set", name, names, "data.name, --data")
@@ -122,7 +124,7 @@ def read(name: str, root: Path | None = None) -> Source:
 
 
 def _read_own(kind: str, path: Path) -> Source:
-    if not os.path.exists(path):
+    if not os.path.exists(path):  # a name that is too long does not exist either
         raise UserError(f"{kind}:{path}: does not exist (data.name, --data)")
     return _read(kind, path)
 

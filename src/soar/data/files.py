@@ -32,7 +32,7 @@ class File:
 def find(folder: Path, name: str) -> Path | None:
     """Give the path of a file, plain or compressed with gzip; None where there is neither."""
     for path in (folder / name, folder / f"{name}.gz"):
-        if os.path.isfile(path):
+        if os.path.isfile(path):  # a name that is too long is no file either
             return path
     return None
 

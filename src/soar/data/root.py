@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from soar import values
 from soar.errors import UserError
 
 
@@ -19,7 +20,7 @@ def data_root(root: Path | None = None) -> Path:
     PosixPath('somewhere')
     """
     if root is not None:
-        return expanded(root)
+        return expanded(values.place(root, "root"))
     if named := os.environ.get("SOAR_DATA"):
         return expanded(Path(named))
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"

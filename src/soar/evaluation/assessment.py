@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from soar import epsilon
+from soar import epsilon, values
 from soar.errors import unknown
 from soar.evaluation import diagnosis
 from soar.evaluation.attack_result import AttackResult as AttackResult
@@ -186,7 +186,7 @@ class Assessment:
 
     def save(self, path: Path | str) -> None:
         """Write everything to a JSON file, whole or not at all."""
-        write_json(self.as_dict(), Path(path))
+        write_json(self.as_dict(), values.place(path, "path"))
 
     @staticmethod
     def load(path: Path | str) -> Assessment:
@@ -196,7 +196,11 @@ class Assessment:
             UserError: if the file is not one, is damaged, or of a version that is not known
         """
         return read_json(
-            Path(path), kind=KIND, formats=(1, 2, FORMAT), make=Assessment.from_dict, renew=_renewed
+            values.place(path, "path"),
+            kind=KIND,
+            formats=(1, 2, FORMAT),
+            make=Assessment.from_dict,
+            renew=_renewed,
         )
 
     def _result(self, name: str) -> AttackResult:

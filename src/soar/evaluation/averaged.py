@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from soar.model_state import logits_of
+
 
 class Averaged(nn.Module):
     """Asks a model several times and gives the mean of its logits (expectation over transformation).
@@ -23,4 +25,4 @@ class Averaged(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Give the mean of the logits."""
-        return torch.stack([self.model(x) for _ in range(self.samples)]).mean(dim=0)
+        return torch.stack([logits_of(self.model, x) for _ in range(self.samples)]).mean(dim=0)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from torch import nn
 
-from soar.attacks.oracle import check_batch_size
+from soar import values
+from soar.attacks.oracle import check_batch_size, checked_logits
 from soar.environment import environment
-from soar.errors import UserError
 from soar.evaluation.diagnosis import Diagnosis, Evidence
 from soar.evaluation.evidence import (
     black_box,
@@ -20,11 +21,12 @@ from soar.evaluation.evidence import (
     taylor,
     temperature,
 )
-from soar.evaluation.examples import Examples
+from soar.evaluation.examples import Examples, require_some
+from soar.evaluation.inspection import spare_outputs
 from soar.evaluation.probe import Probe
 from soar.model_state import require_module
 from soar.progress import Mode
-from soar.threat import Threat
+from soar.threat import Threat, require_threat
 from soar.training.weights import Weights
 
 CHECKS: dict[str, Callable[[Probe], Evidence]] = {
@@ -83,7 +85,13 @@ def diagnose(
     'sound'
     """
     require_module(model)
+    require_threat(threat)
     check_batch_size(batch_size)
+    values.whole(seed, "seed")
+    values.text(name, "name")
+    values.text(data_name, "data_name")
+    for source in (sources or {}).values():
+        require_module(source)
     probe = Probe(
         model=model,
         data=data,
@@ -94,8 +102,11 @@ def diagnose(
         progress=progress,
         journal=journal,
     )
-    if not len(probe.labels):
-        raise UserError("data: got no images, expected at least one")
+    require_some(probe.examples)
+    logits = checked_logits(probe.logits, len(probe.labels))
+    spare = spare_outputs(logits.shape[1], probe.examples.labels)
+    if spare is not None:
+        warnings.warn(spare, stacklevel=2)
     evidence = []
     for check, examine in CHECKS.items():
         found = examine(probe)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from soar import epsilon
+from soar import epsilon, values
 from soar.evaluation.files import read_json, write_json
 from soar.threat import Threat, threat
 from soar.training.weights import Weights
@@ -129,7 +129,7 @@ class Diagnosis:
 
     def save(self, path: Path | str) -> None:
         """Write everything to a JSON file, whole or not at all."""
-        write_json(self.as_dict(), Path(path))
+        write_json(self.as_dict(), values.place(path, "path"))
 
     @staticmethod
     def load(path: Path | str) -> Diagnosis:
@@ -138,7 +138,13 @@ class Diagnosis:
         Raises:
             UserError: if the file is not one, or of a version that is not known
         """
-        return read_json(Path(path), kind=KIND, formats=(1, FORMAT), make=Diagnosis.from_dict, renew=renewed)
+        return read_json(
+            values.place(path, "path"),
+            kind=KIND,
+            formats=(1, FORMAT),
+            make=Diagnosis.from_dict,
+            renew=renewed,
+        )
 
 
 def renewed(stored: dict[str, Any]) -> dict[str, Any]:

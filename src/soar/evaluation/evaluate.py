@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from torch import Tensor, nn
+from torch import nn
 
-from soar.attacks.oracle import check_batch_size, check_images
+from soar import values
+from soar.attacks.oracle import check_batch_size
 from soar.attacks.suites import Wanted, resolve
 from soar.environment import environment
 from soar.errors import UserError
 from soar.evaluation.assessment import Assessment
 from soar.evaluation.attack_result import describe as describe
-from soar.evaluation.examples import Examples, gather
+from soar.evaluation.examples import Examples, gather, require_some
+from soar.evaluation.inspection import spare_outputs
 from soar.evaluation.joining import join
 from soar.evaluation.journal import Journal, fingerprint
 from soar.evaluation.work import Work
@@ -81,10 +85,14 @@ def evaluate(
     require_module(model)
     require_threat(threat)
     check_batch_size(batch_size)
+    _check(seed, name, data_name, class_names)
     chosen = resolve(attacks)
     examples = gather(data)
+    require_some(examples)
     images, labels, index = examples.images, examples.labels, examples.index
-    _check(images, labels, class_names)
+    highest = int(labels.max())
+    if class_names and highest >= len(class_names):
+        raise UserError(f"class_names: got {len(class_names)} names, but labels go up to {highest}")
     world = current()
     mine = world.shard(len(labels))
     description = f"{[describe(one) for one in chosen]} {threat} {seed} {data_name}"
@@ -96,6 +104,11 @@ def evaluate(
     with record as notes:
         work = Work(model, images[mine], labels[mine], index[mine], threat, seed, batch_size, notes)
         work.look(fast=fast)
+        spare = spare_outputs(work.logits.shape[1], labels, class_names) if len(work.logits) else None
+        if spare is not None:
+            work.notes = (*work.notes, spare)
+            if world.is_main:
+                warnings.warn(spare, stacklevel=2)
         mode: Mode = progress if world.is_main else "quiet"
         results = tuple(work.attack(one, mode) for one in chosen)
     part = Assessment(
@@ -123,10 +136,11 @@ def evaluate(
     return replace(whole, diagnosis=first_look(model, *some, whole, batch_size=batch_size))
 
 
-def _check(images: Tensor, labels: Tensor, class_names: tuple[str, ...]) -> None:
-    check_images(images, labels)
-    if not len(labels):
-        raise UserError("data: got no images, expected at least one")
-    highest = int(labels.max())
-    if class_names and highest >= len(class_names):
-        raise UserError(f"class_names: got {len(class_names)} names, but labels go up to {highest}")
+def _check(seed: int, name: str, data_name: str, class_names: tuple[str, ...]) -> None:
+    values.whole(seed, "seed")
+    values.text(name, "name")
+    values.text(data_name, "data_name")
+    if isinstance(class_names, str) or not isinstance(class_names, Sequence):
+        raise UserError(f"class_names: got a {type(class_names).__name__}, expected a tuple of names")
+    for one in class_names:
+        values.text(one, "class_names")

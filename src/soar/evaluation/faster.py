@@ -7,8 +7,9 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from soar.errors import UserError
 from soar.folding import folded
-from soar.model_state import probing
+from soar.model_state import logits_of, probing
 
 
 def faster(model: nn.Module, sample: Tensor) -> nn.Module:
@@ -23,17 +24,21 @@ def faster(model: nn.Module, sample: Tensor) -> nn.Module:
         sample: a few images as the model takes them
 
     Returns:
-        The copy, or the model itself where it cannot be copied or would not be the same.
+        The copy, or the model itself where it cannot be copied, would not be the same or is TorchScript.
     """
     found = folded(model, sample)
+    if any(isinstance(part, torch.jit.ScriptModule) for part in model.modules()):
+        # Its parameters cannot be stored in another layout: they would no longer be leaves of a graph.
+        return found.model
     try:
         copied = found.model if found.norms else copy.deepcopy(model)
         # Training keeps some narrow models off this layout, for the sake of a kernel of the weights' gradient
         # that an evaluation never asks for.
         copied.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    except Exception:  # anyone's module may refuse to be copied in any way
+        agrees = _agree(model, copied, sample)
+    except Exception:  # anyone's module may refuse to be copied, or to be used as a copy, in any way
         return found.model
-    if not _agree(model, copied, sample):
+    if not agrees:
         return found.model
     rectifiers = [part for part in copied.modules() if type(part) is nn.ReLU and not part.inplace]
     _rectify_in_place(rectifiers, True)
@@ -52,8 +57,8 @@ def _differentiates(model: nn.Module, sample: Tensor) -> bool:
     with probing(model), torch.enable_grad():
         points = sample.clone().requires_grad_()
         try:
-            torch.autograd.grad(model(points).sum(), points)
-        except RuntimeError:
+            torch.autograd.grad(logits_of(model, points).sum(), points)
+        except (RuntimeError, UserError):
             return False
     return True
 
@@ -61,7 +66,7 @@ def _differentiates(model: nn.Module, sample: Tensor) -> bool:
 def _agree(model: nn.Module, other: nn.Module, sample: Tensor) -> bool:
     """Tell whether two models in eval mode give the same logits, but for rounding."""
     with probing(model), probing(other), torch.no_grad():
-        logits, others = model(sample), other(sample)
+        logits, others = logits_of(model, sample), logits_of(other, sample)
     if not isinstance(logits, Tensor) or not logits.numel():
         return False
     allowed = 1e-12 if logits.dtype == torch.float64 else 1e-5

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from soar.attacks.oracle import as_input, checked_logits
 from soar.errors import UserError, first_line
-from soar.model_state import placement, untouched
+from soar.model_state import logits_of, placement, untouched
 
 # What each warning is known by, also in a stored assessment.
 RANDOM = "the model is randomised"
 BATCH = "answers depend on the batch"
 MODES = "in training mode after model.eval()"
 PROBABILITIES = "the model returns probabilities"
+SPARE = "expected one for each class"
 
 # Rounding, in units of the last place of the largest logit. A batch of another size takes other kernels,
 # which round more differently than the same ones do when run again.
 SAME_BATCH = 1e2
 _OTHER_BATCH = 1e4
+# Fewer images may well be of a few classes only.
+_ENOUGH = 20
 # In low precision the above would let everything pass.
 _MOST = 0.05
 
@@ -67,6 +72,38 @@ def inspect(
     return tuple(warning for warning in found if warning is not None)
 
 
+def spare_outputs(outputs: int, labels: Tensor, class_names: Sequence[str] = ()) -> str | None:
+    """Return a warning where a model has more outputs than its data has classes.
+
+    Args:
+        outputs: how many logits the model gives for an image
+        labels: true classes of all examples
+        class_names: what the classes are called, if that is known
+
+    Raises:
+        UserError: if there are more names than outputs
+
+    >>> spare_outputs(10, torch.arange(10), ["plane", "car"]).split(",")[0]
+    'model: got 10 outputs for 2 classes'
+    >>> spare_outputs(10, torch.arange(10))
+    """
+    if len(class_names) > outputs:
+        raise UserError(
+            f"class_names: got {len(class_names)} names, expected at most {outputs}, one an output"
+        )
+    highest = int(labels.max()) if len(labels) else outputs
+    if class_names:
+        known = f"{len(class_names)} classes" if len(class_names) < outputs else ""
+    else:
+        known = f"labels up to {highest}" if len(labels) >= _ENOUGH and 2 * (highest + 1) < outputs else ""
+    if not known:
+        return None
+    return (
+        f"model: got {outputs} outputs for {known}, {SPARE};"
+        " an answer beyond the classes counts as wrong: use a last layer of the data's own"
+    )
+
+
 def _check_labels(labels: Tensor, classes: int) -> None:
     wrong = (labels < 0) | (labels >= classes)
     if bool(wrong.any()):
@@ -91,7 +128,7 @@ def _probabilities(logits: Tensor) -> str | None:
 
 def _randomness(model: nn.Module, batch: Tensor, logits: Tensor) -> str | None:
     asked = logits[: len(batch)]
-    told = difference(asked, model(batch), SAME_BATCH)
+    told = difference(asked, logits_of(model, batch), SAME_BATCH)
     if told is None:
         return None
     return (
@@ -102,16 +139,16 @@ def _randomness(model: nn.Module, batch: Tensor, logits: Tensor) -> str | None:
 
 def _batch_dependence(model: nn.Module, batch: Tensor, logits: Tensor) -> str | None:
     try:
-        alone = model(batch[:1])
+        alone = model(batch[:1].clone())  # it may work in place
     except Exception as error:  # whatever the model raises, an attack would meet it with its last example
         reason = first_line(error)
         raise UserError(
             f"model: got an error for a single image ({reason}), expected answers for batches of any size"
         ) from error
-    if alone.shape != logits[:1].shape:
+    shape = tuple(alone.shape) if isinstance(alone, Tensor) else type(alone).__name__
+    if shape != tuple(logits[:1].shape):
         raise UserError(
-            f"model: got outputs of shape {tuple(alone.shape)} for a single image,"
-            f" expected {tuple(logits[:1].shape)}"
+            f"model: got outputs of shape {shape} for a single image, expected {tuple(logits[:1].shape)}"
         )
     told = difference(logits[:1], alone, _OTHER_BATCH)
     if told is None:

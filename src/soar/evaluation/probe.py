@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,7 @@ from soar.attacks import Attack, predict
 from soar.attacks.oracle import as_input
 from soar.evaluation.evaluate import evaluate
 from soar.evaluation.examples import Examples, Gathered, gather
+from soar.evaluation.inspection import SPARE
 from soar.model_state import placement, probing
 from soar.progress import Mode
 from soar.threat import Threat
@@ -124,17 +126,20 @@ class Probe:
         limits = threat or self.threat
         key = (repr(attack), str(limits), temperature)
         if key not in self._known:
-            found = evaluate(
-                self.model if temperature == 1 else Tempered(self.model, temperature),
-                self.examples,
-                limits,
-                attack,
-                seed=self.seed,
-                batch_size=self.batch_size,
-                data_name=f"temperature {temperature}",
-                progress=self.progress,
-                journal=self.journal,
-                check=False,
-            )
+            with warnings.catch_warnings():
+                # Said once for all attacks, where the diagnosis begins.
+                warnings.filterwarnings("ignore", message=f".*{SPARE}")
+                found = evaluate(
+                    self.model if temperature == 1 else Tempered(self.model, temperature),
+                    self.examples,
+                    limits,
+                    attack,
+                    seed=self.seed,
+                    batch_size=self.batch_size,
+                    data_name=f"temperature {temperature}",
+                    progress=self.progress,
+                    journal=self.journal,
+                    check=False,
+                )
             self._known[key] = found.attacks[0].robust
         return self._known[key]

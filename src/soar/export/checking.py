@@ -94,10 +94,10 @@ def _compare(model: nn.Module, answers: Answers, images: Tensor, path: Path) -> 
     largest = 0.0
     for batch in batches:
         with torch.no_grad():
-            wanted = model(batch)
+            wanted = model(batch.clone())
         try:
             with torch.no_grad():
-                got = answers(batch)
+                got = answers(batch.clone())  # either may work in place
         except Exception as error:  # as above
             reason = first_line(error)
             raise UserError(f"{path}: the file fails on a batch of {len(batch)} ({reason})") from error

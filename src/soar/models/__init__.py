@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from soar.errors import UserError, first_line
+from soar import values
+from soar.errors import UserError, first_line, shown
 from soar.models.cnn import cnn6, cnn8
 from soar.models.normalization import STATISTICS, Statistics, standardize
 from soar.models.resnet import resnet10, resnet18
@@ -49,9 +50,12 @@ def build(
     >>> torch.equal(first.linear.weight, second.linear.weight)
     True
     """
+    values.whole(seed, "seed")
+    if options is not None and not isinstance(options, dict):
+        raise UserError(f"model: got options {shown(options)}, expected a dict")
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         # torch.manual_seed would reseed the accelerators too, which fork_rng does not put back.
-        torch.default_generator.manual_seed(seed)
+        torch.default_generator.manual_seed(int(seed))
         try:
             return MODELS.build(name, options or {}, num_classes, image_shape)
         except (RuntimeError, MemoryError, OverflowError) as error:  # tensors that are too large to be made

@@ -7,7 +7,8 @@ from typing import Any, Literal, get_args
 
 from torch import nn
 
-from soar.errors import UserError, unknown
+from soar import values
+from soar.errors import UserError, shown, unknown
 
 Norm = Literal["none", "batch", "group"]
 Activation = Literal["relu", "softplus"]
@@ -21,7 +22,7 @@ def require(holds: bool, field: str, got: Any, expected: str) -> None:
     soar.errors.UserError: model.width: got 0, expected at least 1 (flag --model.width)
     """
     if not holds:
-        raise UserError(f"model.{field}: got {got!r}, expected {expected} (flag --model.{field})")
+        raise UserError(f"model.{field}: got {shown(got)}, expected {expected} (flag --model.{field})")
 
 
 def activation_layer(name: Activation) -> nn.Module:
@@ -38,11 +39,11 @@ def activation_layer(name: Activation) -> nn.Module:
 
 def check_task(num_classes: int, image_shape: tuple[int, int, int]) -> None:
     """Refuse a number of classes or an image shape that no classifier can have."""
-    if num_classes < 2:
-        raise UserError(f"num_classes: got {num_classes}, expected at least 2 (set by the data)")
-    if len(image_shape) != 3 or min(image_shape) < 1:
+    values.whole(num_classes, "num_classes", least=2, flag=" (set by the data)")
+    is_listed = isinstance(image_shape, tuple | list) and len(image_shape) == 3
+    if not is_listed or not all(type(size) is int and 0 < size < 2**31 for size in image_shape):
         raise UserError(
-            f"image_shape: got {tuple(image_shape)}, expected (channels, height, width), "
+            f"image_shape: got {shown(image_shape)}, expected (channels, height, width), "
             "each at least 1 (set by the data)"
         )
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from soar.attacks.batch import perturb
 from soar.attacks.pgd import PGD
+from soar.model_state import logits_of
 from soar.objectives import checks
 from soar.objectives.objective import Objective, Output
 from soar.objectives.registry import OBJECTIVES
@@ -46,12 +47,12 @@ class Adversarial(Objective):
     ) -> None:
         super().__init__(model, threat, seed=seed)
         self.required_threat()
-        checks.positive(steps=steps)
+        checks.count(steps=steps)
         self.attack = PGD(steps=steps, step_size=step_size, random_start=random_start, loss=loss)
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
         """Attack the batch, then give the mean cross-entropy at the points that were found."""
         threat = self.required_threat()
         points = perturb(self.model, self.attack, threat, x, y, index=index, seed=self.seed, step=step)
-        logits = self.model(points)
+        logits = logits_of(self.model, points)
         return Output(self.classification_loss(logits, y).mean(), logits.detach(), {})

@@ -25,7 +25,7 @@ class Ascent:
     """
 
     def __init__(self, steps: int, step_size: epsilon.Ratio | None = None) -> None:
-        checks.positive(steps=steps)
+        checks.count(steps=steps)
         self.steps = steps
         self.step_size = None if step_size is None else epsilon.parse(step_size, "objective.step_size")
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from soar import randomness
-from soar.errors import UserError
+from soar import randomness, values
+from soar.errors import UserError, shown
 from soar.objectives.objective import Objective, Output
 from soar.threat import L2, Linf, Threat
 
@@ -42,6 +42,9 @@ def check_objective(build: Build, *, norms: tuple[str, ...] = ("linf", "l2"), se
         raise UserError(
             f"build: got an objective, expected such as lambda model, threat: {name}(model, threat)"
         )
+    if not callable(build):
+        raise UserError(f"build: got {shown(build)}, expected a function of a model and a threat")
+    values.whole(seed, "seed", least=0)
     threats: dict[str, Threat] = {"linf": Linf("8/255"), "l2": L2("1/2")}
     for shape, classes in (((1, 28, 28), 2), ((3, 32, 32), 10)):
         keys = randomness.key(seed, torch.arange(4), "contract")

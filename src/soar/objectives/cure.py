@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from soar import curvature
 from soar.convolution import FastDoubleBackward
 from soar.losses import cross_entropy
+from soar.model_state import logits_of
 from soar.objectives import checks
 from soar.objectives.inner_passes import full_precision, statistics
 from soar.objectives.objective import Objective, Output
@@ -55,7 +56,8 @@ class CURE(Objective):
         super().__init__(model, threat, seed=seed)
         self.required_threat()
         checks.positive(step=step)
-        checks.not_negative(weight=weight, ramp_steps=ramp_steps)
+        checks.not_negative(weight=weight)
+        checks.count(least=0, ramp_steps=ramp_steps)
         self.weight, self.step, self.ramp_steps = weight, step, ramp_steps
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:  # noqa: ARG002
@@ -63,7 +65,7 @@ class CURE(Objective):
         answers: list[Tensor] = []
 
         def loss_at(images: Tensor) -> Tensor:
-            answers.append(self.model(images))
+            answers.append(logits_of(self.model, images))
             return cross_entropy(answers[-1], y)
 
         with full_precision(x.device), FastDoubleBackward():

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from soar.convolution import FastDoubleBackward
 from soar.curvature import input_gradient
 from soar.losses import cross_entropy
+from soar.model_state import logits_of
 from soar.objectives import checks
 from soar.objectives.objective import Objective, Output
 from soar.objectives.registry import OBJECTIVES
@@ -62,7 +63,7 @@ class FOAR(Objective):
         answers: list[Tensor] = []
 
         def loss_at(images: Tensor) -> Tensor:
-            answers.append(self.model(images))
+            answers.append(logits_of(self.model, images))
             return cross_entropy(answers[-1], y)
 
         with FastDoubleBackward():

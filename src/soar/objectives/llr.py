@@ -11,7 +11,7 @@ from soar import curvature, randomness
 from soar.attacks.recall import recalled
 from soar.convolution import FastDoubleBackward
 from soar.losses import cross_entropy
-from soar.model_state import probing
+from soar.model_state import logits_of, probing
 from soar.objectives import checks
 from soar.objectives.ascent import Ascent
 from soar.objectives.inner_passes import depends_on_mode, full_precision, statistics
@@ -66,7 +66,7 @@ class LLR(Objective):
         answers: list[Tensor] = []
 
         def loss_at(images: Tensor) -> Tensor:
-            answers.append(self.model(images))
+            answers.append(logits_of(self.model, images))
             return cross_entropy(answers[-1], y)
 
         with full_precision(x.device):
@@ -100,7 +100,7 @@ class LLR(Objective):
         with_modes = depends_on_mode(self.model)
 
         def loss_at(points: Tensor) -> Tensor:
-            return cross_entropy(self.model(points), y)
+            return cross_entropy(logits_of(self.model, points), y)
 
         with probing(self.model):
             if with_modes:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from soar.attacks.recall import recalled
 from soar.losses import cross_entropy, kl_divergence, log_other, strongest_targets
-from soar.model_state import probing
+from soar.model_state import logits_of, probing
 from soar.objectives import checks
 from soar.objectives.ascent import Ascent, near
 from soar.objectives.inner_passes import statistics
@@ -59,9 +59,9 @@ class MART(Objective):
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
         """Attack the batch, then compare the answers at the points and at the images."""
         points = recalled(lambda: self._search(x, y, index, step))
-        natural = self.model(x)
+        natural = logits_of(self.model, x)
         with statistics(self.model, "batch"):
-            attacked = self.model(points)
+            attacked = logits_of(self.model, points)
         rival = strongest_targets(attacked.detach(), y, y.new_zeros(len(y)))
         boosted = self.classification_loss(attacked, y) - log_other(attacked, rival)
         doubt = log_other(natural, y).exp()
@@ -81,4 +81,6 @@ class MART(Objective):
         threat = self.required_threat()
         start = near(x, threat, index=index, seed=self.seed, step=step)
         with probing(self.model):
-            return self.ascent.climb(lambda points: cross_entropy(self.model(points), y), threat, x, start)
+            return self.ascent.climb(
+                lambda points: cross_entropy(logits_of(self.model, points), y), threat, x, start
+            )

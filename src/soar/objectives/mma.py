@@ -13,7 +13,7 @@ from soar import epsilon, randomness
 from soar.attacks.recall import recalled
 from soar.errors import UserError
 from soar.losses import soft_margin
-from soar.model_state import probing
+from soar.model_state import logits_of, probing
 from soar.objectives import checks
 from soar.objectives.ascent import ascend
 from soar.objectives.inner_passes import statistics
@@ -80,7 +80,7 @@ class MMA(Objective):
         seed: int = 0,
     ) -> None:
         super().__init__(model, threat, seed=seed)
-        checks.positive(steps=steps, bisections=bisections)
+        checks.count(steps=steps, bisections=bisections)
         checks.share(clean_share=clean_share)
         self.max_margin = None if max_margin is None else epsilon.parse(max_margin, "objective.max_margin")
         self.min_margin = None if min_margin is None else epsilon.parse(min_margin, "objective.min_margin")
@@ -101,11 +101,11 @@ class MMA(Objective):
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
         """Find the boundary of every example that is right, and train there."""
-        natural = self.model(x)
+        natural = logits_of(self.model, x)
         right = soft_margin(natural.detach(), y) < 0
         found = recalled(lambda: self._search(x, y, right, index, step))
         with statistics(self.model, "batch"):
-            attacked = self.model(found.points)
+            attacked = logits_of(self.model, found.points)
         at_boundary = found.counts * self.classification_loss(attacked, y)
         at_image = self.classification_loss(natural, y)
         loss = self.clean_share * at_image + (1 - self.clean_share) * at_boundary
@@ -150,7 +150,7 @@ class MMA(Objective):
             keys = randomness.key(self.seed, identities, "mma start", step)
 
             def height(candidates: Tensor) -> Tensor:
-                return soft_margin(self.model(candidates), classes)
+                return soft_margin(logits_of(self.model, candidates), classes)
 
             with probing(self.model):
                 ends = ascend(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from typing import ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from soar.attacks.oracle import check_images
+from soar import values
+from soar.attacks.oracle import check_batch, check_images, check_numbers
 from soar.errors import UserError
 from soar.losses import cross_entropy
-from soar.model_state import require_module
+from soar.model_state import knowing, require_module
 from soar.threat import Threat, require_threat
+
+_HALF = (torch.float16, torch.bfloat16)
 
 
 class Output(NamedTuple):
@@ -58,6 +62,7 @@ class Objective(nn.Module, ABC):
         require_module(model)
         if threat is not None:
             require_threat(threat)
+        values.whole(seed, "seed")
         self.model = model
         self.threat = threat
         self.seed = seed
@@ -65,6 +70,7 @@ class Objective(nn.Module, ABC):
         self.label_smoothing = 0.0
         self.micro_batches = 1
         self._is_checked = False
+        self._check_weights()
 
     def forward(self, x: Tensor, y: Tensor, index: Tensor | None = None, step: int | None = None) -> Output:
         """Give the loss of a batch.
@@ -79,27 +85,75 @@ class Objective(nn.Module, ABC):
             step: the training step; by default the number of calls so far
 
         Raises:
-            UserError: without an index where the objective remembers examples; at the first call also for
-                images and labels of another type, or pixels outside of [0, 1]
+            UserError: for images, labels, indices or a step of another type or shape; without an index where
+                the objective remembers examples; for a model that does not return logits. Pixels outside of
+                [0, 1] are looked for at the first call, labels that the model has no logit for at the first
+                call and on the CPU at each
         """
-        if not self._is_checked:
-            # Once is enough to find a wrong set-up, and on a GPU every look at pixels waits for it.
+        check_batch(x, y)
+        if x.dtype == torch.uint8:
+            raise UserError("images: got torch.uint8, expected float in [0, 1]; see soar.data.to_unit")
+        if not len(x):
+            raise UserError("images: got none, expected at least one in a batch")
+        if x.device != y.device:
+            raise UserError(
+                f"labels: got some on {y.device}, expected them on {x.device}, where the images are"
+            )
+        index, step = self._identities(index, y), self._step(step)
+        is_first = not self._is_checked
+        if is_first:
+            # Once is enough to find a wrong set-up, and on a GPU every look at numbers waits for it.
             check_images(x, y)
-            if x.dtype == torch.uint8:
-                raise UserError("images: got torch.uint8, expected float in [0, 1]; see soar.data.to_unit")
-            self._is_checked = True
-        if index is None:
-            if self.needs_index:
-                name = type(self).__name__
-                raise UserError(
-                    f"{name} remembers every example, so its data need indices: call objective(x, y, index)"
-                    " with each example's position in the training set"
+            self._check_weights()
+        with knowing(y) if is_first or y.device.type == "cpu" else nullcontext():
+            output = self.compute(x, y, index, step)
+        self._is_checked = True
+        if not self.allows_bfloat16 and output.logits.dtype in _HALF:
+            raise UserError(
+                f"model: got logits of {output.logits.dtype}, which {type(self).__name__} cannot use, because"
+                " it compares gradients whose differences vanish there; compute in float32 inside the model"
+            )
+        return output
+
+    def _identities(self, index: Tensor | None, y: Tensor) -> Tensor:
+        """Return the identity of each example, where the images are."""
+        if index is not None:
+            return check_numbers(index, len(y), "index").to(y.device)
+        if self.needs_index:
+            name = type(self).__name__
+            raise UserError(
+                f"{name} remembers every example, so its data need indices: call objective(x, y, index)"
+                " with each example's position in the training set"
+            )
+        return torch.arange(len(y), device=y.device)
+
+    def _step(self, step: int | None) -> int:
+        """Return the step, and count the call where none was given."""
+        if step is not None:
+            values.whole(step, "step", least=0, flag="")
+            return step
+        self.calls += 1
+        return self.calls - 1
+
+    def _check_weights(self) -> None:
+        """Refuse weights in which the gradients of this objective vanish.
+
+        Gradients of float16 below 6e-8 are zero: those of pixels are often smaller, so that inner attacks
+        stand still, and scaling the loss, the usual remedy, is refused by PyTorch for float16 weights.
+        """
+        allowed = "float32 or bfloat16" if self.allows_bfloat16 else "float32"
+        refused = (torch.float16,) if self.allows_bfloat16 else _HALF
+        for name, weight in self.model.named_parameters():
+            if weight.dtype in refused:
+                also = (
+                    "; training.precision = bfloat16 computes in half precision with such weights"
+                    if self.allows_bfloat16
+                    else ""
                 )
-            index = torch.arange(len(y), device=y.device)
-        if step is None:
-            step = self.calls
-            self.calls += 1
-        return self.compute(x, y, index, step)
+                raise UserError(
+                    f"model: got {name} of {weight.dtype}, expected weights of {allowed} for"
+                    f" {type(self).__name__}: convert them by model.float(){also}"
+                )
 
     @abstractmethod
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
+from functools import partial
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
@@ -21,6 +22,7 @@ from soar import curvature, randomness
 from soar.convolution import FastDoubleBackward
 from soar.errors import UserError
 from soar.losses import cross_entropy
+from soar.model_state import logits_of
 from soar.objectives import checks
 from soar.objectives.inner_passes import Statistics, full_precision, statistics, warn_about_batch_norm
 from soar.objectives.objective import Objective, Output
@@ -98,8 +100,10 @@ class SOAR(Objective):
     ) -> None:
         super().__init__(model, threat, seed=seed)
         self.required_threat()
-        checks.positive(step=step, samples=samples, scale=scale, clamp=clamp, clip=clip)
-        checks.not_negative(corner=corner, weight=weight, warmup_steps=warmup_steps)
+        checks.positive(step=step, scale=scale, clamp=clamp, clip=clip)
+        checks.not_negative(corner=corner, weight=weight)
+        checks.count(samples=samples)
+        checks.count(least=0, warmup_steps=warmup_steps)
         checks.choice("product", product, Product)
         checks.choice("bound", bound, Bound)
         checks.choice("batch_statistics", batch_statistics, Statistics)
@@ -147,7 +151,7 @@ class SOAR(Objective):
         answers: list[Tensor] = []
 
         def loss_at(images: Tensor) -> Tensor:
-            answers.append(self.model(images))
+            answers.append(logits_of(self.model, images))
             return cross_entropy(answers[-1], y)
 
         _, gradient = curvature.input_gradient(loss_at, points, differentiable=True)
@@ -176,7 +180,7 @@ class SOAR(Objective):
     def _expand_in_one_go(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
         """Expand with Gauss-Newton's matrix: the first direction shares its pass with the loss."""
         norms = []
-        answers: Tensor | None = self.model(points) if self.batch_statistics == "running" else None
+        answers: Tensor | None = logits_of(self.model, points) if self.batch_statistics == "running" else None
         for key in keys:
             z = curvature.draw_direction(key, tuple(points.shape[1:]), points.dtype)
             counts = answers is None
@@ -192,10 +196,13 @@ class SOAR(Objective):
     ) -> tuple[Tensor, Tensor, curvature.Direction]:
         try:
             return curvature.gauss_newton_augmented(
-                self.model, points, y, direction, corner=self.corner, scale=self.scale
+                partial(logits_of, self.model), points, y, direction, corner=self.corner, scale=self.scale
             )
-        except NotImplementedError as error:
-            reason = str(error).split(".")[0]
+        except (NotImplementedError, UserError) as error:
+            cause = error.__cause__ if isinstance(error, UserError) else error
+            if not isinstance(cause, NotImplementedError):
+                raise
+            reason = str(cause).split(".")[0]
             raise UserError(
                 f"objective.product: got gauss-newton, but the model has a layer without forward-mode"
                 f" derivatives ({reason}); expected difference (flag --objective.product)"

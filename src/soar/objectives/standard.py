@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from soar.model_state import logits_of
 from soar.objectives.objective import Objective, Output
 from soar.objectives.registry import OBJECTIVES
 
@@ -24,5 +25,5 @@ class Standard(Objective):
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:  # noqa: ARG002
         """Give the mean cross-entropy."""
-        logits = self.model(x)
+        logits = logits_of(self.model, x)
         return Output(self.classification_loss(logits, y).mean(), logits.detach(), {})

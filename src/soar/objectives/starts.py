@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from torch import Tensor, nn
 
-from soar import randomness
+from soar import randomness, values
 from soar.attacks.batch import perturb
 from soar.attacks.pgd import PGD
-from soar.errors import UserError
+from soar.errors import UserError, shown
 from soar.threat import Threat
 
 
@@ -40,16 +40,19 @@ class Start:
     rest: float | None = None
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"zero|random|pgd-[1-9]\d*", self.kind):
+        if not isinstance(self.kind, str) or not re.fullmatch(r"zero|random|pgd-[1-9][0-9]{0,5}", self.kind):
             raise UserError(
-                f"objective.start: got '{self.kind}', expected zero, random or pgd-K such as pgd-1"
+                f"objective.start: got {shown(self.kind)}, expected zero, random or pgd-K such as pgd-1"
                 " (flag --objective.start)"
             )
+        values.number(self.share, "objective.start_share")
         if not 0 < self.share <= 1:
             raise UserError(
                 f"objective.start_share: got {self.share}, expected above 0 and at most 1"
                 " (flag --objective.start_share)"
             )
+        if self.rest is not None:
+            values.number(self.rest, "objective.penalty_share")
         if self.rest is not None and not 0 <= self.rest <= 1:
             raise UserError(
                 f"objective.penalty_share: got {self.rest}, expected from 0 to 1"

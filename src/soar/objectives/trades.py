@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from soar.attacks.recall import recalled
 from soar.losses import kl_divergence
-from soar.model_state import probing
+from soar.model_state import logits_of, probing
 from soar.objectives import checks
 from soar.objectives.ascent import Ascent, near
 from soar.objectives.inner_passes import depends_on_mode, statistics
@@ -56,10 +56,10 @@ class TRADES(Objective):
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
         """Answer at the image, find where the answer differs most, and answer there."""
-        natural = self.model(x)
+        natural = logits_of(self.model, x)
         points = recalled(lambda: self._search(x, natural.detach(), index, step))
         with statistics(self.model, "batch"):
-            attacked = self.model(points)
+            attacked = logits_of(self.model, points)
         values = self.classification_loss(natural, y)
         divergence = kl_divergence(attacked, natural)
         return Output(
@@ -79,7 +79,7 @@ class TRADES(Objective):
         with probing(self.model):
             if with_modes:
                 with torch.no_grad():
-                    natural = self.model(x)
+                    natural = logits_of(self.model, x)
             return self.ascent.climb(
-                lambda points: kl_divergence(self.model(points), natural), threat, x, start
+                lambda points: kl_divergence(logits_of(self.model, points), natural), threat, x, start
             )

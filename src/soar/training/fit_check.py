@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from soar.attacks.oracle import checked_logits, predict
@@ -34,4 +35,10 @@ def check_fit(model: nn.Module, data: Dataset) -> None:
     if logits.shape[1] < len(data.classes):
         raise UserError(
             f"model: got logits of {logits.shape[1]} classes, expected {len(data.classes)} for {data.name}"
+        )
+    if logits.shape[1] > len(data.classes):
+        warnings.warn(
+            f"model: got {logits.shape[1]} outputs, expected {len(data.classes)} for {data.name};"
+            " those beyond the classes only learn never to be right",
+            stacklevel=2,
         )

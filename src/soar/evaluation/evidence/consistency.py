@@ -13,7 +13,7 @@ from soar.evaluation import inspection
 from soar.evaluation.diagnosis import Evidence
 from soar.evaluation.evidence.judgement import not_made
 from soar.evaluation.probe import Probe
-from soar.model_state import placement, untouched
+from soar.model_state import logits_of, placement, untouched
 
 CHECK = "consistency"
 TITLE = "The same image, the same answer"
@@ -117,7 +117,7 @@ def _changed_buffers(model: nn.Module, batch: Tensor) -> list[str]:
     """Name the buffers that a pass in eval mode changes."""
     with untouched(model):
         before = {name: buffer.clone() for name, buffer in model.named_buffers()}
-        model(batch)
+        logits_of(model, batch)
         after = dict(model.named_buffers())
         return [name for name, kept in before.items() if not torch.equal(kept, after[name])]
 
@@ -133,5 +133,5 @@ def _drift(model: nn.Module, batch: Tensor) -> str | None:
         answers = []
         for _ in range(2):
             with torch.random.fork_rng(devices=devices):
-                answers.append(model(batch))
+                answers.append(logits_of(model, batch))
     return inspection.difference(answers[0], answers[1], inspection.SAME_BATCH)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from soar import losses, randomness
 from soar.attacks.pgd import climb, usual_step_length
-from soar.model_state import untouched
+from soar.model_state import logits_of, untouched
 from soar.threat import Threat
 
 
@@ -58,9 +58,9 @@ def slopes(model: nn.Module, x: Tensor, labels: Tensor, *scores: losses.Loss) ->
     >>> slopes(nn.Identity(), torch.zeros(1, 2), torch.tensor([0]), losses.cross_entropy)[1]
     [tensor([[-0.5000,  0.5000]])]
     """
-    points = x.detach().clone().requires_grad_()
+    points = x.detach().requires_grad_()
     with torch.enable_grad():
-        logits = model(points)
+        logits = logits_of(model, points)
         if not logits.requires_grad:
             return logits.detach(), [torch.zeros_like(x) for _ in scores]
         found = [
@@ -144,7 +144,7 @@ def gradient_numbers(
                     "entries": (ce != 0).flatten(1).double().mean(dim=1),
                     "confidence_clean": _confidence(logits),
                     "confidence_random": _confidence(near_logits),
-                    "confidence_pgd1": _confidence(model(one_up)),
+                    "confidence_pgd1": _confidence(logits_of(model, one_up)),
                 }
             )
     columns = {name: torch.cat([row[name] for row in rows]).double() for name in rows[0]}

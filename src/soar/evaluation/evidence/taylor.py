@@ -11,12 +11,13 @@ from soar import losses
 from soar.attacks import PGD, perturb
 from soar.attacks.pgd import climb
 from soar.curvature import exact_product
+from soar.errors import UserError
 from soar.evaluation.diagnosis import Evidence
 from soar.evaluation.evidence.judgement import Thresholds, not_made, percent
 from soar.evaluation.evidence.slopes import rounding, slopes
 from soar.evaluation.interval import wilson
 from soar.evaluation.probe import Probe
-from soar.model_state import untouched
+from soar.model_state import logits_of, untouched
 from soar.threat import Threat
 
 CHECK = "taylor"
@@ -139,7 +140,7 @@ def _first_step(
 ) -> dict[str, Tensor]:
     """Tell where PGD's first step from the image disappoints, and what it gains over what was promised."""
     step = climb(x, slope, x, threat, ATTACK.step_length(threat.eps))
-    risen = losses.cross_entropy(model(step), labels) - losses.cross_entropy(logits, labels)
+    risen = losses.cross_entropy(logits_of(model, step), labels) - losses.cross_entropy(logits, labels)
     promised = _dot(slope, step - x)
     least = rounding(logits)
     # Written so that a loss that is not a number counts as broken.
@@ -157,7 +158,10 @@ def _along(model: nn.Module, x: Tensor, labels: Tensor, slope: Tensor, end: Tens
     """
     d = end - x
     _, (last_slope,) = slopes(model, end, labels, losses.cross_entropy)
-    way = [losses.cross_entropy(model(x + t * d), labels) for t in torch.linspace(0, 1, POINTS + 1).tolist()]
+    way = [
+        losses.cross_entropy(logits_of(model, x + t * d), labels)
+        for t in torch.linspace(0, 1, POINTS + 1).tolist()
+    ]
     first, across = _dot(slope, d), _dot(last_slope - slope, d)
     at_image = _curvature_along(model, x, labels, d)
     rise, length = way[-1] - way[0], _dot(d, d)
@@ -182,8 +186,8 @@ def _along(model: nn.Module, x: Tensor, labels: Tensor, slope: Tensor, end: Tens
 def _curvature_along(model: nn.Module, x: Tensor, labels: Tensor, d: Tensor) -> Tensor:
     """Give d H d at the image, NaN where the model cannot be differentiated twice."""
     try:
-        product = exact_product(lambda points: losses.cross_entropy(model(points), labels), x, d)
-    except (RuntimeError, NotImplementedError):
+        product = exact_product(lambda points: losses.cross_entropy(logits_of(model, points), labels), x, d)
+    except (RuntimeError, NotImplementedError, UserError):
         return torch.full_like(d.flatten(1)[:, 0], torch.nan)
     return _dot(product, d)
 

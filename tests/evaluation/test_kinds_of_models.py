@@ -1,0 +1,81 @@
+"""Whole evaluations and diagnoses of models that other people write: in place, mixed precision, compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import soar
+from soar.attacks import predict
+from tests.attacks.problems import OTHER_KINDS, Normalized, Plain, images, scripted
+from tests.attacks.test_contract import SMALL
+
+THREAT = soar.Linf("1/10")
+ATTACKS = [
+    f"{name}:{','.join(f'{option}={value}' for option, value in options.items())}"
+    for name, options in SMALL.items()
+]
+
+
+def test_a_model_that_works_in_place_gets_the_results_of_one_that_does_not() -> None:
+    x, found, told = images(4).float(), [], []
+    given, y = x.clone(), predict(Normalized(), x).argmax(dim=1)
+    for in_place in (False, True):
+        model = Normalized(in_place=in_place)
+        found.append(soar.evaluate(model, (x, y), THREAT, [*ATTACKS, "rand:steps=3,samples=2"], batch_size=3))
+        told.append(soar.diagnose(model, (x, y), THREAT, batch_size=3))
+    assert torch.equal(x, given), "the caller's images are left as they were"
+    for one, other in zip(found[0].attacks, found[1].attacks, strict=True):
+        assert torch.equal(one.robust, other.robust) and torch.equal(one.forward, other.forward), one.label
+    assert found[0].notes == found[1].notes == () and not found[0].survivors("worst case").all()
+    assert told[0].evidence == told[1].evidence
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+def test_models_of_any_precision_and_compiled_ones_are_evaluated(kind: str, fast: bool) -> None:
+    model, x = OTHER_KINDS[kind](), images(6).float()
+    y = predict(model, x).argmax(dim=1)
+    found = soar.evaluate(model, (x, y), THREAT, ATTACKS, fast=fast, batch_size=4)
+    assert found.accuracy("clean") == 1 and found.worst_case < 1
+    assert found.diagnosis is not None and "Could not be checked" not in found.diagnosis.summary
+
+
+@pytest.mark.parametrize("kind", ["bfloat16 inside", "float64 head", "scripted"])
+def test_models_of_any_precision_and_compiled_ones_are_diagnosed(kind: str) -> None:
+    model, x = OTHER_KINDS[kind](), images(3).float()
+    y = predict(model, x).argmax(dim=1)
+    found = soar.diagnose(model, (x, y), THREAT)
+    assert not [one.sentence for one in found.evidence if "Could not be checked" in one.sentence]
+
+
+# The compiler looks at .grad of whatever a model is given, and silences the warning unless it is an error.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+def test_a_compiled_part_and_a_compiled_whole_are_evaluated() -> None:
+    x = images(4).float()
+    partly = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1), scripted()).eval()
+    whole: Any = torch.compile(Plain(), backend="eager")
+    for model in (partly, whole):
+        y = predict(model, x).argmax(dim=1)
+        assert soar.evaluate(model, (x, y), THREAT, "pgd:steps=2").accuracy("clean") == 1
+
+
+class Wide(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x.flatten(1), torch.zeros(len(x), 988)], dim=1)
+
+
+def test_a_model_with_too_many_outputs_is_told_of_once_and_noted() -> None:
+    x, y = images(20).float(), torch.zeros(20, dtype=torch.int64)
+    with pytest.warns(UserWarning, match=r"^model: got 1000 outputs for labels up to 0, ") as told:
+        found = soar.evaluate(Wide(), (x, y), THREAT, "pgd:steps=1", check=False)
+    assert len(told) == 1 and found.notes == (str(told[0].message),)
+    with pytest.warns(UserWarning, match=r"^model: got 1000 outputs for labels up to 0, ") as told:
+        soar.diagnose(Wide(), (x, y), THREAT)
+    assert len(told) == 1
+    names = tuple(f"class {k}" for k in range(12))
+    with pytest.warns(UserWarning, match=r"^model: got 1000 outputs for 12 classes, "):
+        soar.evaluate(Wide(), (x[:2], y[:2]), THREAT, "fgsm", class_names=names, check=False)
