@@ -13,6 +13,11 @@ from soar.attacks import predict
 from tests.attacks.problems import OTHER_KINDS, Normalized, Plain, images, scripted
 from tests.attacks.test_contract import SMALL
 
+# PyTorch warns of this where a compiled model is copied or called; as an error it would hide what follows.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
+)
+
 THREAT = soar.Linf("1/10")
 ATTACKS = [
     f"{name}:{','.join(f'{option}={value}' for option, value in options.items())}"
@@ -52,8 +57,6 @@ def test_models_of_any_precision_and_compiled_ones_are_diagnosed(kind: str) -> N
     assert not [one.sentence for one in found.evidence if "Could not be checked" in one.sentence]
 
 
-# The compiler looks at .grad of whatever a model is given, and silences the warning unless it is an error.
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 def test_a_compiled_part_and_a_compiled_whole_are_evaluated() -> None:
     x = images(4).float()
     partly = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1), scripted()).eval()
