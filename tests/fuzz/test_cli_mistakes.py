@@ -102,7 +102,7 @@ def test_what_is_wrong_is_named(words: list[str], message: str, real: World) -> 
         [*PLAN, "--start_from", "2024"],
         [*PLAN, "--seed", str(2**62)],
         ["train", "bom.toml", *PLAN[2:]],
-        [*EVALUATE, "--batch-size", str(2**31), "--output", "dir/found.json"],
+        [*EVALUATE, "--batch-size", str(2**31 - 1), "--output", "dir/found.json"],
         [*EVALUATE, "--seed", str(2**62), "--output", "[red]x.json"],
         [*SWEEP, "lr=0.1,0.2", "--seeds", "2"],
     ],

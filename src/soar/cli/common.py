@@ -10,7 +10,7 @@ from soar.device import CHOICES, choose
 from soar.errors import UserError
 from soar.progress import Mode
 
-_COUNT = 2**31
+_COUNT = 2**31 - 1
 _LIMITS: dict[str, tuple[float, float]] = {
     "batch_size": (1, _COUNT),
     "epochs": (1, _COUNT),
