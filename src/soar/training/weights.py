@@ -87,7 +87,11 @@ def _damaged(folder: Path, problem: str, where: str) -> UserError:
     """Refuse a checkpoint; others would give other numbers, so they are only named."""
     others = [path.name for path in checkpoints.available(folder.parent.parent) if path != folder]
     usable = [name for name in others if checkpoints.damage(folder.parent / name) is None]
-    hint = f"name another one, {' or '.join(usable)} (flag --checkpoint)" if usable else "no other is left"
+    hint = (
+        f"name another one, {' or '.join(usable)} (flag --checkpoint)"
+        if usable
+        else f"no other is left; soar train --resume {folder.parent.parent} makes it again"
+    )
     return UserError(f"{where}: checkpoint {folder} is damaged ({problem}); {hint}")
 
 
