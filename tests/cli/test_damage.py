@@ -20,11 +20,11 @@ FEW = ["--examples", "12", "--threads", "1", "--quiet"]
 FILES = (
     "checkpoints/best",
     *(
-        f"checkpoints/step-0000000{step}/{name}"
-        for step in (3, 6)
+        f"checkpoints/step-000000{step}/{name}"
+        for step in (30, 60)
         for name in ("model.safetensors", "state.json")
     ),
-    "checkpoints/step-00000006/trainer.pt",
+    "checkpoints/step-00000060/trainer.pt",
     "found.partial.rank0.jsonl",
     "metrics.jsonl",
     "environment.json",
@@ -37,7 +37,22 @@ ROUNDS = [0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run with an evaluation that was interrupted after its last image."""
     path = tmp_path_factory.mktemp("damage") / "run"
-    assert main(["train", "demo-robust", *TINY, "--training.save_steps", "3", "--output", str(path)]) == 0
+    assert (
+        main(
+            [
+                "train",
+                "demo-robust",
+                *TINY,
+                "--max_steps",
+                "60",
+                "--training.save_steps",
+                "30",
+                "--output",
+                str(path),
+            ]
+        )
+        == 0
+    )
     save = Assessment.save
 
     def interrupted(*_: Any) -> None:
@@ -96,7 +111,7 @@ def test_an_evaluation_is_right_or_refused(
     lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("soar: warning")]
     if code:
         assert code == 2 and len(lines) == 1 and lines[0].startswith("soar: ")
-        assert "best" in name or "step-00000006" in name or best_step(original) in name
+        assert "best" in name or "step-00000060" in name or best_step(original) in name
         return
     assert not lines
     assert numbers(Assessment.load(run / "found.json")) == numbers(truth)
@@ -117,7 +132,7 @@ def test_a_resumed_run_is_whole_again(
     code = main(["train", "--resume", str(run), "--threads", "1", "--quiet"])
     lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("soar: warning")]
     assert code == 0 and not lines
-    newest = "checkpoints/step-00000006/"
+    newest = "checkpoints/step-00000060/"
     for file in ("checkpoints/best", f"{newest}model.safetensors", f"{newest}trainer.pt"):
         assert (run / file).read_bytes() == (original / file).read_bytes(), file
     assert json.loads((run / "outcome.json").read_text())["status"] == "finished"
