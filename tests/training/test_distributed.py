@@ -12,10 +12,10 @@ import safetensors.torch
 import torch
 
 from soar.errors import UserError
+from soar.recipes.settings import ValidationSettings
 from soar.threat import Linf
 from soar.training import checkpoints, distributed
 from soar.training.distributed import World, local_batch
-from soar.training.settings import ValidationSettings
 from soar.training.validation import Scores, validate
 from tests.training import rank, small
 

@@ -12,7 +12,7 @@ from msgspec import Meta
 from soar import files
 from soar.errors import UserError, reason_of
 from soar.options import convert
-from soar.training.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
+from soar.recipes.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
 
 _LARGEST = 1_000_000
 

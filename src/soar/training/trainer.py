@@ -19,11 +19,11 @@ from torch import Tensor
 
 from soar.data import Augmentation, Batch, Dataset, batches_per_epoch, training_batches
 from soar.progress import Mode, Progress
+from soar.recipes.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
 from soar.training import checkpoints, distributed, generators
 from soar.training.guards import Guards
 from soar.training.keeper import Keeper
 from soar.training.result import FitResult, Outcome, Status
-from soar.training.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
 from soar.training.signals import StopRequest
 from soar.training.standing import Standing
 from soar.training.tracking import Sink
