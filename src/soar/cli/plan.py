@@ -40,7 +40,7 @@ def tell(opened: Run, arguments: argparse.Namespace) -> None:
         opened: the run; its folder is not made
         arguments: of `soar train`
     """
-    from soar.training.distributed import joined
+    from soar.distributed import joined
     from soar.training.prepare import prepare
 
     is_there = _is_there(arguments.device)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from soar.data import Dataset, Split
+    from soar.distributed import World
     from soar.threat import Threat
-    from soar.training.distributed import World
     from soar.training.weights import Weights
 
 

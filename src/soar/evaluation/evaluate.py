@@ -13,6 +13,7 @@ from torch import nn
 from soar import values
 from soar.attacks.oracle import check_batch_size
 from soar.attacks.suites import Wanted, resolve
+from soar.distributed import current
 from soar.environment import environment
 from soar.errors import UserError
 from soar.evaluation.assessment import Assessment
@@ -25,7 +26,6 @@ from soar.evaluation.work import Work
 from soar.model_state import require_module
 from soar.progress import Mode
 from soar.threat import Threat, require_threat
-from soar.training.distributed import current
 from soar.training.weights import Weights
 
 # So many images show whether gradients are masked, at the price of a few batches.

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from soar import distributed
 from soar.data import Augmentation, Batch, Dataset, batches_per_epoch, training_batches
 from soar.progress import Mode, Progress
 from soar.recipes.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
-from soar.training import checkpoints, distributed, generators
+from soar.training import checkpoints, generators
 from soar.training.guards import Guards
 from soar.training.keeper import Keeper
 from soar.training.result import FitResult, Outcome, Status
