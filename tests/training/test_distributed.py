@@ -11,9 +11,9 @@ import pytest
 import safetensors.torch
 import torch
 
+from soar import checkpoints
 from soar.recipes.settings import ValidationSettings
 from soar.threat import Linf
-from soar.training import checkpoints
 from soar.training.validation import Scores, validate
 from tests.training import rank, small
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from torch import Tensor, nn
 
+from soar import checkpoints
 from soar.errors import UserError
 from soar.recipes.settings import ValidationSettings
 from soar.threat import Linf
-from soar.training import checkpoints
 from soar.training.result import Outcome
 from tests.training import small
 

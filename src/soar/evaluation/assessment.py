@@ -18,7 +18,7 @@ from soar.evaluation.diagnosis import Diagnosis, Verdict
 from soar.evaluation.files import read_json, write_json
 from soar.evaluation.interval import wilson
 from soar.threat import Threat, threat
-from soar.training.weights import Weights
+from soar.weights import Weights
 
 KIND = "assessment"
 FORMAT = 3

@@ -27,7 +27,7 @@ from soar.evaluation.probe import Probe
 from soar.model_state import require_module
 from soar.progress import Mode
 from soar.threat import Threat, require_threat
-from soar.training.weights import Weights
+from soar.weights import Weights
 
 CHECKS: dict[str, Callable[[Probe], Evidence]] = {
     "consistency": consistency.examine,

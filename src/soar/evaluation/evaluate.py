@@ -26,7 +26,7 @@ from soar.evaluation.work import Work
 from soar.model_state import require_module
 from soar.progress import Mode
 from soar.threat import Threat, require_threat
-from soar.training.weights import Weights
+from soar.weights import Weights
 
 # So many images show whether gradients are masked, at the price of a few batches.
 _LOOKED_AT = 128

@@ -18,7 +18,7 @@ from soar.attacks.oracle import as_input
 from soar.errors import UserError
 from soar.interop.architecture import Architecture, as_config, plain, read_architecture
 from soar.model_state import placement, probing
-from soar.training.weights import fill, load_weights
+from soar.weights import fill, load_weights
 
 if TYPE_CHECKING:
     from soar.runs import Run

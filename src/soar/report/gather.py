@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from soar import __version__, runs
+from soar import __version__, checkpoints, runs
 from soar.attacks.oracle import as_input
 from soar.attacks.suites import resolve
 from soar.data import Dataset, Split
@@ -34,7 +34,6 @@ from soar.report.exhibits.planes import surfaces
 from soar.report.exhibits.records import Say, agrees, find_assessment, find_diagnosis
 from soar.report.exhibits.subject import Subject
 from soar.runs import Run
-from soar.training import checkpoints
 from soar.training.result import OUTCOME
 
 ATTACKS = "quick"

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from soar import distributed
+from soar import checkpoints, distributed
 from soar.data import Augmentation, Batch, Dataset, batches_per_epoch, training_batches
 from soar.progress import Mode, Progress
 from soar.recipes.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
-from soar.training import checkpoints, generators
+from soar.runs import start_weights
+from soar.training import generators
 from soar.training.guards import Guards
 from soar.training.keeper import Keeper
 from soar.training.result import FitResult, Outcome, Status
@@ -30,7 +31,7 @@ from soar.training.standing import Standing
 from soar.training.tracking import Sink
 from soar.training.updates import Updates
 from soar.training.validation import selection_rule, validate
-from soar.training.weights import load_weights
+from soar.weights import load_weights
 
 if TYPE_CHECKING:
     from soar.attacks import Outcomes
@@ -94,7 +95,8 @@ class Trainer:
         self.rule = selection_rule(self.held_out, self.threat, validation)
         resumes = resume and bool(checkpoints.available(run))
         if training.start_from is not None and not resumes:
-            load_weights(objective.model, Path(training.start_from), "training.start_from")
+            start = start_weights(training.start_from)
+            load_weights(objective.model, start.file, "training.start_from")
         self.updates = Updates(
             objective, self.training, self.steps_per_epoch, device=self.device, world=self.world
         )
