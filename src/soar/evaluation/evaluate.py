@@ -11,7 +11,6 @@ from pathlib import Path
 from torch import nn
 
 from soar import values
-from soar.attacks.oracle import check_batch_size
 from soar.attacks.suites import Wanted, resolve
 from soar.distributed import current
 from soar.environment import environment
@@ -23,6 +22,7 @@ from soar.evaluation.inspection import spare_outputs
 from soar.evaluation.joining import join
 from soar.evaluation.journal import Journal, fingerprint
 from soar.evaluation.work import Work
+from soar.inputs import check_batch_size
 from soar.model_state import require_module
 from soar.progress import Mode
 from soar.threat import Threat, require_threat

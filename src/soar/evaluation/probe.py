@@ -11,12 +11,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from soar.attacks import Attack, predict
-from soar.attacks.oracle import as_input
+from soar.attacks import Attack
 from soar.evaluation.evaluate import evaluate
 from soar.evaluation.examples import Examples, Gathered, gather
 from soar.evaluation.inspection import SPARE
 from soar.model_state import placement, probing
+from soar.prediction import as_input, predict
 from soar.progress import Mode
 from soar.threat import Threat
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from soar import __version__, checkpoints, runs
-from soar.attacks.oracle import as_input
 from soar.attacks.suites import resolve
 from soar.data import Dataset, Split
 from soar.errors import FileError, UserError
@@ -22,6 +21,7 @@ from soar.evaluation.faster import faster
 from soar.evaluation.journal import fingerprint, remove_journals
 from soar.locks import reserved
 from soar.model_state import placement
+from soar.prediction import as_input
 from soar.progress import Mode
 from soar.report.content import RunContent, Specimen, Surface
 from soar.report.exhibits import training_curves
