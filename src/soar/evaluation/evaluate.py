@@ -11,7 +11,6 @@ from pathlib import Path
 from torch import nn
 
 from soar import values
-from soar.attacks.suites import Wanted, resolve
 from soar.distributed import current
 from soar.environment import environment
 from soar.errors import UserError
@@ -21,6 +20,7 @@ from soar.evaluation.examples import Examples, gather, require_some
 from soar.evaluation.inspection import spare_outputs
 from soar.evaluation.joining import join
 from soar.evaluation.journal import Journal, fingerprint
+from soar.evaluation.suites import Wanted, resolve
 from soar.evaluation.work import Work
 from soar.inputs import check_batch_size
 from soar.model_state import require_module

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from soar import __version__, checkpoints, runs
-from soar.attacks.suites import resolve
 from soar.data import Dataset, Split
 from soar.errors import FileError, UserError
 from soar.evaluation import Assessment, evaluate
 from soar.evaluation.assessment import WORST
 from soar.evaluation.faster import faster
 from soar.evaluation.journal import fingerprint, remove_journals
+from soar.evaluation.suites import resolve
 from soar.locks import reserved
 from soar.model_state import placement
 from soar.prediction import as_input
