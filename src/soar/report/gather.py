@@ -23,7 +23,8 @@ from soar.locks import reserved
 from soar.model_state import placement
 from soar.prediction import as_input
 from soar.progress import Mode
-from soar.report.content import RunContent, Specimen, Surface
+from soar.report.content import RunContent, Specimen
+from soar.report.drawing.data import Surface
 from soar.report.exhibits import training_curves
 from soar.report.exhibits.cache import Cache
 from soar.report.exhibits.classes import classes_broken, found_ends
