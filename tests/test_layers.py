@@ -74,6 +74,8 @@ def imports(module: str, path: Path, known: dict[str, Path]) -> Iterator[Import]
             names = [f"{node.module}.{alias.name}" for alias in node.names]
             private = [name for name in names if name.startswith("soar") and re.search(r"\._[^_]", name)]
             assert not private, f"{module}, line {node.lineno}: imports {private[0]}, which is private"
+            if node.module == "soar" and not {"soar.__version__", *known} >= set(names):
+                raise AssertionError(f"{module}, line {node.lineno}: import names from their own modules")
             targets = [name if name in known else str(node.module) for name in names]
         else:
             continue

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar import files, recipes, values
+from soar.environment import environment
 from soar.errors import FileError, UserError, reason_of, unknown
 from soar.locks import run_lock
 from soar.recipes import Recipe
@@ -45,8 +46,6 @@ class Run:
         Raises:
             UserError: if it cannot be made, holds a run already, or another process trains there
         """
-        from soar.environment import environment
-
         try:
             with run_lock(self.path):
                 _check_free(self.path)
