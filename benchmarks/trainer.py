@@ -35,9 +35,9 @@ from soar import data, models
 from soar.data import Augmentation, Batch, Dataset, Split, training_batches
 from soar.environment import environment
 from soar.objectives import OBJECTIVES, Objective
+from soar.recipes.settings import TrainingSettings
 from soar.threat import Linf
 from soar.training.schedules import lr_factor
-from soar.training.settings import TrainingSettings
 from soar.training.trainer import Trainer
 
 RESULTS = Path(__file__).parent / "results"

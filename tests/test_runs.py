@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from soar import recipes, runs
+from soar import checkpoints, recipes, runs
+from soar.checkpoints import Snapshot
 from soar.errors import UserError
 from soar.locks import run_lock
 from soar.objectives import Adversarial
 from soar.threat import Linf
-from soar.training import checkpoints
-from soar.training.checkpoints import Snapshot
 
 
 def test_a_run_folder_holds_the_resolved_recipe_and_the_environment(tmp_path: Path) -> None:
@@ -75,7 +74,8 @@ def test_an_empty_recipe_does_not_block_the_folder(tmp_path: Path) -> None:
 
 def test_a_checkpoint_can_be_chosen_by_name(tmp_path: Path) -> None:
     runs.plan(recipes.load("demo-robust"), tmp_path).create()
-    with pytest.raises(UserError, match=r"RUN: got .* which holds no usable weights"):
+    text = r"RUN: got .* which holds no usable weights; train it first \(soar train --resume"
+    with pytest.raises(UserError, match=text):
         runs.find(tmp_path).weights()
     for step in (3, 7):
         checkpoints.save(tmp_path, Snapshot({"w": torch.zeros(1)}, None, {}, {"step": step}))

@@ -8,6 +8,8 @@ import shlex
 import sys
 from typing import Any
 
+from soar import __version__
+
 
 def environment() -> dict[str, Any]:
     """Give versions, hardware and the command that is running.
@@ -17,8 +19,6 @@ def environment() -> dict[str, Any]:
     """
     import numpy
     import torch
-
-    from soar import __version__
 
     return {
         "soar": __version__,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar import files, recipes, values
+from soar.environment import environment
 from soar.errors import FileError, UserError, reason_of, unknown
 from soar.locks import run_lock
 from soar.recipes import Recipe
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from soar.data import Dataset
     from soar.objectives import Objective
     from soar.threat import Threat
-    from soar.training.weights import Weights
+    from soar.weights import Weights
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,6 @@ class Run:
         Raises:
             UserError: if it cannot be made, holds a run already, or another process trains there
         """
-        from soar.environment import environment
-
         try:
             with run_lock(self.path):
                 _check_free(self.path)
@@ -103,7 +102,7 @@ class Run:
         Raises:
             UserError: if there are no such weights, or they are damaged
         """
-        from soar.training.weights import load_weights
+        from soar.weights import load_weights
 
         model = self.model(len(data.classes), data.shape)
         load_weights(model, self.weights().file, "RUN")
@@ -115,11 +114,12 @@ class Run:
         Raises:
             UserError: if there are none, or they are damaged
         """
-        from soar.training import checkpoints
-        from soar.training.weights import find_weights
+        from soar import checkpoints
+        from soar.weights import find_weights
 
         if self.checkpoint is None:
-            return find_weights(self.path, "RUN")
+            advice = f"train it first (soar train --resume {self.path})"
+            return find_weights(self.path, "RUN", advice)
         names = [path.name for path in checkpoints.available(self.path)]
         if self.checkpoint not in names:
             raise unknown("checkpoint", self.checkpoint, names, "flag --checkpoint")
@@ -173,6 +173,23 @@ def find(path: Path | str, checkpoint: str | None = None) -> Run:
     except OSError as error:
         raise FileError(f"{stored}: cannot be read ({reason_of(error)})") from None
     return Run(path, recipes.load(stored), checkpoint)
+
+
+def start_weights(source: str) -> Weights:
+    """Find the weights that a training starts from.
+
+    Args:
+        source: what `training.start_from` says: a run folder, a checkpoint folder or a .safetensors file
+
+    Raises:
+        UserError: if there are no weights, or those of the best checkpoint are damaged
+    """
+    from soar.weights import ALLOWED, find_weights
+
+    path, advice = Path(source), ALLOWED
+    if path.parent == Path("runs") and path.name in recipes.names():
+        advice = f"train it first (soar train {path.name}) or start from scratch (--start_from null)"
+    return find_weights(path, "training.start_from", advice)
 
 
 def free_path(name: str, parent: Path = Path("runs"), *, suffix: str = "") -> Path:

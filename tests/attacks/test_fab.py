@@ -11,8 +11,8 @@ from soar.attacks import ATTACKS, Answer, Examples, check_attack, perturb, run
 from soar.attacks.fab import FAB, BorderState
 from soar.attacks.hyperplane import nearest
 from soar.attacks.oracle import ask
-from soar.attacks.suites import resolve
 from soar.errors import UserError
+from soar.evaluation.suites import resolve
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import SHAPE, Linear, TinyNet, images, said
 

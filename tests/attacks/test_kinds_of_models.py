@@ -17,7 +17,7 @@ from tests.attacks.test_contract import SMALL
 
 THREATS: list[Threat] = [Linf("1/10"), L2("1/2")]
 
-for_attacks = pytest.mark.parametrize("name", [one.name for one in ATTACKS])
+for_attacks = pytest.mark.parametrize("name", [*SMALL, "transfer"])
 for_threats = pytest.mark.parametrize("threat", THREATS, ids=str)
 
 

@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 import torch
 
-from soar import attacks
+from soar import attacks, checkpoints
 from soar.cli.main import main
 from soar.errors import FileError
 from soar.evaluation import Assessment, work
 from soar.threat import L2, Linf
-from soar.training import checkpoints
 from tests.cli.tiny import TINY
 
 QUICK = ["--examples", "40", "--threads", "1", "--quiet"]

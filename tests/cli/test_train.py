@@ -16,7 +16,7 @@ import torch
 from soar import recipes
 from soar.cli.main import main
 from soar.runs import find
-from soar.training.weights import find_weights
+from soar.weights import find_weights
 from tests.cli.tiny import TINY
 
 

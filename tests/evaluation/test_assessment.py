@@ -13,7 +13,7 @@ from soar.errors import UserError
 from soar.evaluation import Assessment, AttackResult
 from soar.evaluation.diagnosis import Diagnosis, Evidence, Verdict
 from soar.threat import L2, Linf
-from soar.training.weights import Weights
+from soar.weights import Weights
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 LABELS = torch.tensor([0, 1, 2, 0, 1])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +10,21 @@ import torch
 from torch import Tensor, nn
 
 from soar.attacks import FGSM, PGD, predict, run
-from soar.attacks.suites import resolve
 from soar.data import Split
+from soar.distributed import World
 from soar.errors import UserError
 from soar.evaluation import Assessment, diagnose, evaluate
 from soar.evaluation.averaged import Averaged
 from soar.evaluation.diagnosis import Diagnosis
 from soar.evaluation.journal import fingerprint
+from soar.evaluation.suites import resolve
 from soar.threat import L2, Linf
-from soar.training.distributed import World
 from tests.attacks.problems import Linear, TinyNet, images, said
 from tests.evaluation.test_assessment import diagnosis
 
 ATTACKS = [FGSM(), PGD(steps=4), PGD(steps=4, loss="margin", restarts=2)]
+# The package shows the function under the name of the module.
+MODULE = import_module("soar.evaluation.evaluate")
 
 
 def problem(count: int = 40) -> tuple[TinyNet, Tensor, Tensor]:
@@ -314,7 +317,7 @@ def test_processes_share_the_examples_and_all_know_the_whole(
         looks.append(len(given[3]))
         return diagnosis()
 
-    monkeypatch.setattr("soar.evaluation.first_look.first_look", look)
+    monkeypatch.setattr(MODULE, "first_look", look)
     monkeypatch.setattr(World, "gather", gather)
     monkeypatch.setenv("WORLD_SIZE", str(size))
     for rank in range(size):
@@ -337,7 +340,7 @@ def test_a_first_look_gets_the_model_some_images_and_the_result(
         asked.append((*given, batch_size))
         return diagnosis("suspicious")
 
-    monkeypatch.setattr("soar.evaluation.first_look.first_look", look)
+    monkeypatch.setattr(MODULE, "first_look", look)
     found = evaluate(model, (x, labels), Linf(0.05), "fgsm", batch_size=16)
     assert found.verdict == "suspicious"
     ((seen, images, truth, result, batch_size),) = asked

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from soar.attacks import PGD
-from soar.attacks.suites import Wanted
 from soar.evaluation import Assessment, AttackResult, evaluate
 from soar.evaluation.diagnosis import Diagnosis, Evidence
 from soar.evaluation.first_look import MOST_EXAMPLES, first_look, one_line
+from soar.evaluation.suites import Wanted
 from soar.threat import L2, Linf
 from tests.evaluation.evidence.made import Behind, Linear, images, probe, rounded
 

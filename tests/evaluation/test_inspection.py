@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from soar.attacks.oracle import predict
 from soar.errors import UserError
 from soar.evaluation import inspection
 from soar.evaluation.inspection import inspect
 from soar.model_state import probing
+from soar.prediction import predict
 
 CLASSES = 4
 

@@ -76,6 +76,7 @@ def test_a_model_with_too_many_outputs_is_told_of_once_and_noted() -> None:
     with pytest.warns(UserWarning, match=r"^model: got 1000 outputs for labels up to 0, ") as told:
         found = soar.evaluate(Wide(), (x, y), THREAT, "pgd:steps=1", check=False)
     assert len(told) == 1 and found.notes == (str(told[0].message),)
+    assert told[0].filename == __file__, "it points to the caller's line"
     with pytest.warns(UserWarning, match=r"^model: got 1000 outputs for labels up to 0, ") as told:
         soar.diagnose(Wide(), (x, y), THREAT)
     assert len(told) == 1

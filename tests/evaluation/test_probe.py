@@ -5,7 +5,7 @@ import torch
 
 from soar.attacks import PGD
 from soar.evaluation import probe as module
-from soar.evaluation.evaluate import evaluate
+from soar.evaluation.assess import assess
 from soar.evaluation.probe import Tempered
 from soar.threat import Linf
 from tests.evaluation.evidence.made import Linear, images, probe
@@ -16,9 +16,9 @@ def test_the_same_question_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def counted(*given: object, **options: object) -> object:
         asked.append(given[3])
-        return evaluate(*given, **options)  # type: ignore[arg-type]
+        return assess(*given, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "evaluate", counted)
+    monkeypatch.setattr(module, "assess", counted)
     made = probe(Linear(), count=20)
     first = made.robust(PGD(steps=3))
     assert torch.equal(made.robust(PGD(steps=3)), first) and len(asked) == 1

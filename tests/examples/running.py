@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import soar.evaluation  # noqa: F401 - what it registers is not forgotten with what an example does
 from soar.attacks import ATTACKS
 from soar.objectives import OBJECTIVES
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from soar import checkpoints
 from soar.bench.step import Counted
 from soar.errors import UserError
 from soar.objectives import MMA, Output, Standard, check_objective
 from soar.threat import L2, Linf, Threat
-from soar.training import checkpoints
 from tests.attacks.problems import TinyNet, images, said
 from tests.objectives.mma_problems import (
     PATTERN,

@@ -18,7 +18,8 @@ from soar.evaluation import Assessment
 from soar.evaluation.assessment import AttackResult
 from soar.evaluation.diagnosis import Diagnosis, Evidence, Verdict
 from soar.evaluation.interval import wilson
-from soar.report.content import Broken, Curve, Frame, RunContent, Specimen, Surface
+from soar.report.content import Broken, Frame, RunContent, Specimen
+from soar.report.drawing.data import Curve, Surface
 from soar.threat import Linf
 
 CLASSES = (

@@ -16,7 +16,7 @@ from soar.report import gather as gather_module
 from soar.report.content import RunContent
 from soar.report.gather import gather
 from soar.runs import Run
-from soar.training.weights import find_weights
+from soar.weights import find_weights
 
 EXAMPLES = 20
 SHORT = [

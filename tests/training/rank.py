@@ -15,11 +15,11 @@ import torch
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
+from soar import distributed
 from soar.errors import UserError
 from soar.objectives import MMA, OBJECTIVES
+from soar.recipes.settings import GuardSettings
 from soar.threat import Linf
-from soar.training import distributed
-from soar.training.settings import GuardSettings
 from soar.training.trainer import Trainer
 from soar.training.updates import Updates
 from tests.training import small

@@ -13,8 +13,8 @@ from torch.nn import functional as F
 
 from soar.data import Augmentation, Dataset, Split
 from soar.objectives import Objective, Output
+from soar.recipes.settings import GuardSettings, TrainingSettings, ValidationSettings
 from soar.threat import Linf
-from soar.training.settings import GuardSettings, TrainingSettings, ValidationSettings
 from soar.training.tracking import WALL_CLOCK_FIELDS
 from soar.training.trainer import Trainer
 from soar.training.validation import Scores

@@ -10,9 +10,9 @@ from torch import nn
 from soar import models
 from soar.data import Augmentation
 from soar.objectives import OBJECTIVES, Objective, Standard
+from soar.recipes.settings import ValidationSettings
 from soar.threat import Linf
 from soar.training.counting import count
-from soar.training.settings import ValidationSettings
 from soar.training.trainer import Trainer
 from tests.training import small
 

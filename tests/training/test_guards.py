@@ -5,8 +5,8 @@ import math
 
 import pytest
 
+from soar.recipes.settings import GuardSettings
 from soar.training.guards import Guards
-from soar.training.settings import GuardSettings
 
 
 def test_the_running_mean() -> None:

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import torch
 
+from soar import checkpoints
+from soar.distributed import World
 from soar.errors import UserError
 from soar.progress import Progress
+from soar.recipes.settings import GuardSettings
 from soar.threat import Linf
-from soar.training import checkpoints
-from soar.training.distributed import World
 from soar.training.guards import Guards
 from soar.training.keeper import Keeper
-from soar.training.settings import GuardSettings
 from soar.training.standing import Standing
 from soar.training.updates import Updates
 from soar.training.validation import Scores

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from soar.training import checkpoints
+from soar import checkpoints
 from tests.training import small, victim
 
 STEPS = 6

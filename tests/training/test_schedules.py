@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from soar.recipes.settings import TrainingSettings
 from soar.training.schedules import eps_factor, lr_factor
-from soar.training.settings import TrainingSettings
 
 
 def settings(**changes: Any) -> TrainingSettings:

@@ -5,8 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from soar.recipes.settings import GuardSettings
 from soar.training.guards import Guards
-from soar.training.settings import GuardSettings
 from soar.training.standing import Standing
 from soar.training.validation import Scores
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from soar import checkpoints
 from soar.data import Augmentation, training_batches
 from soar.errors import UserError
 from soar.objectives import Output
 from soar.threat import Linf
-from soar.training import checkpoints
 from soar.training.result import Outcome
 from tests.training import small
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from torch import Tensor, nn
 
+from soar import checkpoints
 from soar.errors import UserError
+from soar.recipes.settings import ValidationSettings
 from soar.threat import Linf
-from soar.training import checkpoints
 from soar.training.result import Outcome
-from soar.training.settings import ValidationSettings
 from tests.training import small
 
 

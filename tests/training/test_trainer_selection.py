@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from soar.training import checkpoints
-from soar.training.settings import GuardSettings, ValidationSettings
+from soar import checkpoints
+from soar.recipes.settings import GuardSettings, ValidationSettings
 from soar.training.validation import Scores
 from tests.training import small
 

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from soar.data import Batch
+from soar.distributed import World
 from soar.errors import UserError
 from soar.objectives import Objective, Standard
 from soar.threat import Linf
-from soar.training.distributed import World
 from soar.training.updates import Updates
 from tests.training import small
 

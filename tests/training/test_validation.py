@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from soar.distributed import World
+from soar.recipes.settings import ValidationSettings
 from soar.threat import Linf
-from soar.training.distributed import World
-from soar.training.settings import ValidationSettings
 from soar.training.validation import Scores, selection_rule, validate
 from tests.training import small
 

@@ -14,10 +14,10 @@ from torch.nn import functional as F
 from soar.attacks import PGD, perturb
 from soar.bench.step import Counted
 from soar.data import Batch
+from soar.distributed import World
 from soar.objectives import OBJECTIVES, TRADES, Adversarial, Objective, Standard
 from soar.registry import Entry
 from soar.threat import Linf
-from soar.training.distributed import World
 from soar.training.updates import Updates
 from soar.training.weight_perturbation import perturbed_weights
 from tests.attacks.problems import Passes, TinyNet, images, said

@@ -82,7 +82,7 @@ def _short(value: Any) -> str:
 def _attacks() -> Iterable[str]:
     """List what `--attacks` takes."""
     from soar.attacks import ATTACKS
-    from soar.attacks.suites import SUITES
+    from soar.evaluation.suites import SUITES
 
     yield from ["### What --attacks takes", ""]
     yield "Suites and attacks, each with options after a colon: `pgd:steps=100,restarts=5`."

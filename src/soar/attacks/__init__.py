@@ -8,7 +8,6 @@ from soar.attacks.engine import Progress, run
 from soar.attacks.fab import FAB
 from soar.attacks.fgsm import FGSM
 from soar.attacks.minimal_norm import minimal_norm
-from soar.attacks.oracle import predict
 from soar.attacks.pgd import PGD
 from soar.attacks.plan import Planned
 from soar.attacks.record import Outcomes
@@ -16,6 +15,7 @@ from soar.attacks.registry import ATTACKS
 from soar.attacks.simba import SimBA
 from soar.attacks.square import Square
 from soar.attacks.transfer import Transfer
+from soar.prediction import predict
 
 __all__ = [
     "APGD",

@@ -17,20 +17,13 @@ from torch import Tensor, nn
 from soar import values
 from soar.attacks.attack import Attack, Examples, Spends, State, join, require_attack, select, size
 from soar.attacks.forecast import Forecast
-from soar.attacks.oracle import (
-    as_input,
-    ask,
-    check_batch_size,
-    check_images,
-    check_numbers,
-    is_fooled,
-    precise,
-    predict,
-)
+from soar.attacks.oracle import ask, is_fooled, precise
 from soar.attacks.queue import Job, Queue, columns
 from soar.attacks.record import Outcomes, Record
 from soar.errors import UserError
-from soar.model_state import knowing, placement, probing, require_module
+from soar.inputs import check_batch_size, check_images, check_numbers
+from soar.model_state import placement, probing, require_module
+from soar.prediction import as_input, knowing, predict
 from soar.threat import Threat, require_threat
 
 S = TypeVar("S", bound=State)

@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from soar import values
 from soar.attacks.attack import Examples, select
 from soar.attacks.fab import FAB
-from soar.attacks.oracle import as_input, ask, check_batch_size, check_images, check_numbers, precise, predict
+from soar.attacks.oracle import ask, precise
 from soar.errors import UserError
-from soar.model_state import knowing, placement, probing, require_module
+from soar.inputs import check_batch_size, check_images, check_numbers
+from soar.model_state import placement, probing, require_module
+from soar.prediction import as_input, knowing, predict
 from soar.shapes import per_example
 from soar.threat import Threat, require_threat
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import torch
@@ -12,12 +11,11 @@ from torch import Tensor, nn
 from soar import values
 from soar.attacks.attack import Attack, Examples, require_attack
 from soar.attacks.batch import perturb
-from soar.attacks.oracle import as_input, predict
 from soar.attacks.pgd import PGD
-from soar.attacks.registry import ATTACKS
 from soar.attacks.shown import Shown, ShownState
 from soar.errors import UserError
 from soar.model_state import placement, probing, require_module
+from soar.prediction import as_input, predict
 from soar.threat import Threat
 
 
@@ -67,26 +65,6 @@ class Transfer(Shown[ShownState]):
             batch_size=max(1, len(x)),
         )
         return ShownState(examples, points.to(x), torch.zeros_like(examples.labels, dtype=torch.bool))
-
-
-@ATTACKS.register("transfer")
-def transfer(
-    *, source: str, steps: int = 20, step_size: str | float | Fraction | None = None, root: str | None = None
-) -> Transfer:
-    """PGD on the model of another run, shown to this one.
-
-    Args:
-        source: the run folder of the model whose gradients are followed
-        steps: of PGD
-        step_size: of PGD
-        root: the folder of all data sets, where the source was trained on another one
-    """
-    from soar import runs
-
-    opened = runs.find(source)
-    data = opened.data(None if root is None else values.place(root, "attack.root"))
-    attack = PGD(steps=steps, step_size=step_size)
-    return Transfer(source=opened.trained_model(data), source_name=opened.path.name, attack=attack)
 
 
 def transfer_points(

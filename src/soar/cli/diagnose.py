@@ -40,10 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Make all checks, print the verdict and save the evidence."""
     from rich.console import Console
 
+    from soar.distributed import joined
     from soar.evaluation.diagnose import diagnose
     from soar.evaluation.journal import remove_journals
     from soar.evaluation.verdict_table import verdict_table
-    from soar.training.distributed import joined
 
     device = set_up_machine(arguments)
     given = subject(arguments)

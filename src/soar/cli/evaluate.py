@@ -37,9 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate, print the table and save the assessment."""
-    from soar.attacks.suites import resolve
+    from soar.distributed import joined
     from soar.evaluation.evaluate import evaluate
-    from soar.training.distributed import joined
+    from soar.evaluation.suites import resolve
 
     device = set_up_machine(arguments)
     attacks = resolve(arguments.attacks)

@@ -58,13 +58,10 @@ def _registry(kind: str) -> Iterable[Entry[Any]]:
         from soar.models import MODELS
 
         return MODELS
-    if kind == "suites":
-        from soar.attacks.suites import SUITES
-
-        return SUITES
     from soar.attacks import ATTACKS
+    from soar.evaluation.suites import SUITES  # registers the attacks that open a run, too
 
-    return ATTACKS
+    return SUITES if kind == "suites" else ATTACKS
 
 
 def _options(build: Callable[..., Any]) -> str:

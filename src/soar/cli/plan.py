@@ -6,7 +6,6 @@ import argparse
 import sys
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.cli.common import set_up_machine
@@ -40,7 +39,7 @@ def tell(opened: Run, arguments: argparse.Namespace) -> None:
         opened: the run; its folder is not made
         arguments: of `soar train`
     """
-    from soar.training.distributed import joined
+    from soar.distributed import joined
     from soar.training.prepare import prepare
 
     is_there = _is_there(arguments.device)
@@ -55,13 +54,13 @@ def tell(opened: Run, arguments: argparse.Namespace) -> None:
 
 def _with_present_start(opened: Run) -> tuple[Run, str]:
     """Return the run and what it starts from; weights that are not there yet do not change the cost."""
-    from soar.training.weights import find_weights
+    from soar.runs import start_weights
 
     source = opened.recipe.training.start_from
     if source is None:
         return opened, ""
     try:
-        find_weights(Path(source), "training.start_from")
+        start_weights(source)
     except UserError:
         training = replace(opened.recipe.training, start_from=None)
         without = replace(opened, recipe=replace(opened.recipe, training=training))

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from torch import nn
 
     from soar.data import Dataset, Split
+    from soar.distributed import World
     from soar.threat import Threat
-    from soar.training.distributed import World
-    from soar.training.weights import Weights
+    from soar.weights import Weights
 
 
 def add_subject_flags(parser: argparse.ArgumentParser, *, examples: str) -> None:

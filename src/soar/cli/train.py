@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train, then say what came of it and how to evaluate it; or only say what it would take."""
-    from soar.training.distributed import joined
+    from soar.distributed import joined
     from soar.training.prepare import prepare
     from soar.training.tracking import open_sinks
 

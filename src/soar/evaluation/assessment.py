@@ -17,8 +17,9 @@ from soar.evaluation.attack_result import bits, from_bits, whole
 from soar.evaluation.diagnosis import Diagnosis, Verdict
 from soar.evaluation.files import read_json, write_json
 from soar.evaluation.interval import wilson
+from soar.evaluation.joining import join
 from soar.threat import Threat, threat
-from soar.training.weights import Weights
+from soar.weights import Weights
 
 KIND = "assessment"
 FORMAT = 3
@@ -134,8 +135,6 @@ class Assessment:
         Raises:
             UserError: if the two do not belong together
         """
-        from soar.evaluation.joining import join
-
         return join((self, other))
 
     def as_dict(self) -> dict[str, Any]:

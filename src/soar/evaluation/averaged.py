@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from soar.model_state import logits_of
+from soar.prediction import logits_of
 
 
 class Averaged(nn.Module):

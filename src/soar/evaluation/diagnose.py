@@ -9,7 +9,6 @@ from pathlib import Path
 from torch import nn
 
 from soar import values
-from soar.attacks.oracle import check_batch_size, checked_logits
 from soar.environment import environment
 from soar.evaluation.diagnosis import Diagnosis, Evidence
 from soar.evaluation.evidence import (
@@ -24,10 +23,12 @@ from soar.evaluation.evidence import (
 from soar.evaluation.examples import Examples, require_some
 from soar.evaluation.inspection import spare_outputs
 from soar.evaluation.probe import Probe
+from soar.inputs import check_batch_size
 from soar.model_state import require_module
+from soar.prediction import checked_logits
 from soar.progress import Mode
 from soar.threat import Threat, require_threat
-from soar.training.weights import Weights
+from soar.weights import Weights
 
 CHECKS: dict[str, Callable[[Probe], Evidence]] = {
     "consistency": consistency.examine,

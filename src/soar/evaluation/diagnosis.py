@@ -10,7 +10,7 @@ from typing import Any, Literal
 from soar import epsilon, values
 from soar.evaluation.files import read_json, write_json
 from soar.threat import Threat, threat
-from soar.training.weights import Weights
+from soar.weights import Weights
 
 Verdict = Literal["sound", "suspicious", "masked"]
 SEVERITY: dict[Verdict, int] = {"sound": 0, "suspicious": 1, "masked": 2}

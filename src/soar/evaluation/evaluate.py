@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from torch import nn
 
 from soar import values
-from soar.attacks.oracle import check_batch_size
-from soar.attacks.suites import Wanted, resolve
-from soar.environment import environment
 from soar.errors import UserError
+from soar.evaluation.assess import assess
 from soar.evaluation.assessment import Assessment
-from soar.evaluation.attack_result import describe as describe
 from soar.evaluation.examples import Examples, gather, require_some
-from soar.evaluation.inspection import spare_outputs
-from soar.evaluation.joining import join
-from soar.evaluation.journal import Journal, fingerprint
-from soar.evaluation.work import Work
+from soar.evaluation.first_look import MOST_EXAMPLES, first_look
+from soar.evaluation.suites import Wanted, resolve
+from soar.inputs import check_batch_size
 from soar.model_state import require_module
 from soar.progress import Mode
 from soar.threat import Threat, require_threat
-from soar.training.distributed import current
-from soar.training.weights import Weights
-
-# So many images show whether gradients are masked, at the price of a few batches.
-_LOOKED_AT = 128
+from soar.weights import Weights
 
 
 def evaluate(
@@ -89,51 +79,28 @@ def evaluate(
     chosen = resolve(attacks)
     examples = gather(data)
     require_some(examples)
-    images, labels, index = examples.images, examples.labels, examples.index
-    highest = int(labels.max())
+    highest = int(examples.labels.max())
     if class_names and highest >= len(class_names):
         raise UserError(f"class_names: got {len(class_names)} names, but labels go up to {highest}")
-    world = current()
-    mine = world.shard(len(labels))
-    description = f"{[describe(one) for one in chosen]} {threat} {seed} {data_name}"
-    record = (
-        nullcontext(None)
-        if journal is None
-        else Journal(journal, fingerprint(model, description, images, labels), world.rank)
-    )
-    with record as notes:
-        work = Work(model, images[mine], labels[mine], index[mine], threat, seed, batch_size, notes)
-        work.look(fast=fast)
-        spare = spare_outputs(work.logits.shape[1], labels, class_names) if len(work.logits) else None
-        if spare is not None:
-            work.notes = (*work.notes, spare)
-            if world.is_main:
-                warnings.warn(spare, stacklevel=2)
-        mode: Mode = progress if world.is_main else "quiet"
-        results = tuple(work.attack(one, mode) for one in chosen)
-    part = Assessment(
-        model=name,
-        data=data_name,
-        threat=threat,
+    found = assess(
+        model,
+        examples,
+        threat,
+        chosen,
         seed=seed,
-        index=work.index.cpu(),
-        labels=work.labels.cpu(),
-        correct=work.correct,
-        attacks=results,
-        notes=work.notes,
-        environment=environment(),
-        predicted=work.predicted,
-        classes=class_names,
+        batch_size=batch_size,
+        name=name,
+        data_name=data_name,
+        progress=progress,
+        journal=journal,
+        fast=fast,
+        class_names=class_names,
         weights=weights,
     )
-    whole = join(world.gather(part))
     if not check:
-        return whole
-    # It is made of checks that call this function, and so cannot be imported before it.
-    from soar.evaluation.first_look import first_look
-
-    some = images[:_LOOKED_AT], labels[:_LOOKED_AT]
-    return replace(whole, diagnosis=first_look(model, *some, whole, batch_size=batch_size))
+        return found
+    some = examples.images[:MOST_EXAMPLES], examples.labels[:MOST_EXAMPLES]
+    return replace(found, diagnosis=first_look(model, *some, found, batch_size=batch_size))
 
 
 def _check(seed: int, name: str, data_name: str, class_names: tuple[str, ...]) -> None:

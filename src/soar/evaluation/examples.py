@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
-from soar.attacks.oracle import check_images
 from soar.data import Split
 from soar.errors import UserError, first_line
 from soar.evaluation.loading import check_order, fixed_generators
+from soar.inputs import check_images
 
 _AT_ONCE = 256
 

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from soar.errors import UserError
 from soar.folding import folded
-from soar.model_state import logits_of, probing
+from soar.model_state import probing
+from soar.prediction import logits_of
 
 
 def faster(model: nn.Module, sample: Tensor) -> nn.Module:

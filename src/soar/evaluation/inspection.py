@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from soar.attacks.oracle import as_input, checked_logits
 from soar.errors import UserError, first_line
-from soar.model_state import logits_of, placement, untouched
+from soar.model_state import placement, untouched
+from soar.prediction import as_input, checked_logits, logits_of
 
 # What each warning is known by, also in a stored assessment.
 RANDOM = "the model is randomised"

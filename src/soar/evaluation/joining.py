@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
 
 from soar.errors import UserError
-from soar.evaluation.assessment import Assessment, AttackResult
+from soar.evaluation.attack_result import AttackResult
 from soar.evaluation.diagnosis import SEVERITY, Diagnosis
+
+if TYPE_CHECKING:
+    from soar.evaluation.assessment import Assessment
 
 T = TypeVar("T")
 

@@ -11,12 +11,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from soar.attacks import Attack, predict
-from soar.attacks.oracle import as_input
-from soar.evaluation.evaluate import evaluate
+from soar.attacks import Attack
+from soar.attacks.plan import Planned
+from soar.evaluation.assess import assess
 from soar.evaluation.examples import Examples, Gathered, gather
 from soar.evaluation.inspection import SPARE
 from soar.model_state import placement, probing
+from soar.prediction import as_input, predict
 from soar.progress import Mode
 from soar.threat import Threat
 
@@ -129,17 +130,16 @@ class Probe:
             with warnings.catch_warnings():
                 # Said once for all attacks, where the diagnosis begins.
                 warnings.filterwarnings("ignore", message=f".*{SPARE}")
-                found = evaluate(
+                found = assess(
                     self.model if temperature == 1 else Tempered(self.model, temperature),
                     self.examples,
                     limits,
-                    attack,
+                    [Planned(attack)],
                     seed=self.seed,
                     batch_size=self.batch_size,
                     data_name=f"temperature {temperature}",
                     progress=self.progress,
                     journal=self.journal,
-                    check=False,
                 )
             self._known[key] = found.attacks[0].robust
         return self._known[key]

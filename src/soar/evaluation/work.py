@@ -7,8 +7,7 @@ import time
 import torch
 from torch import Tensor, nn
 
-from soar.attacks import Outcomes, Progress, predict, run
-from soar.attacks.oracle import as_input
+from soar.attacks import Outcomes, Progress, run
 from soar.attacks.plan import Planned
 from soar.evaluation.attack_result import AttackResult, describe
 from soar.evaluation.averaged import Averaged
@@ -16,6 +15,7 @@ from soar.evaluation.faster import faster
 from soar.evaluation.inspection import inspect
 from soar.evaluation.journal import Journal
 from soar.model_state import placement, probing
+from soar.prediction import as_input, predict
 from soar.progress import Mode
 from soar.progress import Progress as Bar
 from soar.threat import Threat

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from soar import files
-from soar.attacks.oracle import as_input, predict
 from soar.errors import UserError, first_line
 from soar.model_state import placement
+from soar.prediction import as_input, predict
 
 Answers = Callable[[Tensor], Tensor]
 """Runs an exported file on images."""

@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from soar.attacks import Attack, Outcomes, predict, run
-from soar.attacks.suites import resolve
+from soar.attacks import Attack, Outcomes, run
 from soar.errors import UserError
+from soar.evaluation.suites import resolve
 from soar.model_state import probing
+from soar.prediction import predict
 from soar.threat import Threat, threat
 
 

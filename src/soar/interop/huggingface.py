@@ -14,11 +14,11 @@ import torch
 from torch import nn
 
 from soar import files
-from soar.attacks.oracle import as_input
 from soar.errors import UserError
 from soar.interop.architecture import Architecture, as_config, plain, read_architecture
 from soar.model_state import placement, probing
-from soar.training.weights import fill, load_weights
+from soar.prediction import as_input
+from soar.weights import fill, load_weights
 
 if TYPE_CHECKING:
     from soar.runs import Run

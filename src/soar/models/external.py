@@ -8,15 +8,13 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from soar.errors import UserError, first_line
-
-if TYPE_CHECKING:
-    from soar.training.weights import Weights
+from soar.weights import Weights, describe_file, fill
 
 # Training scripts like to store the weights inside a larger dictionary, under one of these.
 _NESTS = ("state_dict", "model", "model_state_dict", "net")
@@ -84,8 +82,6 @@ def load_external_weights(model: nn.Module, path: Path) -> Weights:
     Raises:
         UserError: if the file cannot be read safely or is for another model
     """
-    from soar.training.weights import describe_file, fill
-
     if not path.is_file():
         raise UserError(f"--weights: {path} does not exist")
     fill(model, _without_prefix(_tensors(path)), f"--weights: {path}")

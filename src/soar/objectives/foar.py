@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from soar.convolution import FastDoubleBackward
 from soar.curvature import input_gradient
 from soar.losses import cross_entropy
-from soar.model_state import logits_of
 from soar.objectives import checks
 from soar.objectives.objective import Objective, Output
 from soar.objectives.registry import OBJECTIVES
 from soar.objectives.starts import Start
+from soar.prediction import logits_of
 from soar.threat import Threat
 
 

@@ -13,13 +13,14 @@ from soar import epsilon, randomness
 from soar.attacks.recall import recalled
 from soar.errors import UserError
 from soar.losses import soft_margin
-from soar.model_state import logits_of, probing
+from soar.model_state import probing
 from soar.objectives import checks
 from soar.objectives.ascent import ascend
 from soar.objectives.inner_passes import statistics
 from soar.objectives.margins import Margins
 from soar.objectives.objective import Objective, Output
 from soar.objectives.registry import OBJECTIVES
+from soar.prediction import logits_of
 from soar.shapes import per_example
 from soar.threat import Linf, Threat
 

@@ -11,10 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from soar import values
-from soar.attacks.oracle import check_batch, check_images, check_numbers
 from soar.errors import UserError
+from soar.inputs import check_batch, check_images, check_numbers
 from soar.losses import cross_entropy
-from soar.model_state import knowing, require_module
+from soar.model_state import require_module
+from soar.prediction import knowing
 from soar.threat import Threat, require_threat
 
 _HALF = (torch.float16, torch.bfloat16)

@@ -9,12 +9,13 @@ from torch import Tensor, nn
 
 from soar.attacks.recall import recalled
 from soar.losses import kl_divergence
-from soar.model_state import logits_of, probing
+from soar.model_state import probing
 from soar.objectives import checks
 from soar.objectives.ascent import Ascent, near
 from soar.objectives.inner_passes import depends_on_mode, statistics
 from soar.objectives.objective import Objective, Output
 from soar.objectives.registry import OBJECTIVES
+from soar.prediction import logits_of
 from soar.threat import Threat
 
 

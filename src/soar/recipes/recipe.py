@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from soar import files
-from soar.errors import UserError, reason_of
+from soar.errors import UserError, reason_of, unknown
 from soar.options import convert
-from soar.training.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
+from soar.recipes.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
 
 _LARGEST = 1_000_000
 
@@ -139,8 +139,6 @@ def _text_of(path: Path) -> str:
 
 def _check_names(table: dict[str, Any], kind: Any, prefix: str, origin: str) -> None:
     """Refuse fields that do not exist; msgspec passes over unknown fields of dataclasses."""
-    from soar.errors import unknown
-
     known = kind.__dataclass_fields__
     for name, value in table.items():
         if name not in known:

@@ -11,19 +11,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from soar import __version__, runs
-from soar.attacks.oracle import as_input
-from soar.attacks.suites import resolve
+from soar import __version__, checkpoints, runs
 from soar.data import Dataset, Split
 from soar.errors import FileError, UserError
 from soar.evaluation import Assessment, evaluate
 from soar.evaluation.assessment import WORST
 from soar.evaluation.faster import faster
 from soar.evaluation.journal import fingerprint, remove_journals
+from soar.evaluation.suites import resolve
 from soar.locks import reserved
 from soar.model_state import placement
+from soar.prediction import as_input
 from soar.progress import Mode
-from soar.report.content import RunContent, Specimen, Surface
+from soar.report.content import RunContent, Specimen
+from soar.report.drawing.data import Surface
 from soar.report.exhibits import training_curves
 from soar.report.exhibits.cache import Cache
 from soar.report.exhibits.classes import classes_broken, found_ends
@@ -34,7 +35,6 @@ from soar.report.exhibits.planes import surfaces
 from soar.report.exhibits.records import Say, agrees, find_assessment, find_diagnosis
 from soar.report.exhibits.subject import Subject
 from soar.runs import Run
-from soar.training import checkpoints
 from soar.training.result import OUTCOME
 
 ATTACKS = "quick"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from soar import files
+from soar import checkpoints, files
 from soar.errors import UserError
 from soar.evaluation.files import write_json
 from soar.recipes import Recipe
@@ -19,8 +19,7 @@ from soar.reproduce.planning.estimates import train_seconds
 from soar.reproduce.planning.scales import SCALES
 from soar.reproduce.running.cache import Cache, recipe_hash
 from soar.reproduce.running.job import Ending, Job
-from soar.training import checkpoints
-from soar.training.weights import find_weights
+from soar.runs import start_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +177,7 @@ def _kept(recipe: Recipe, cache: Cache) -> Recipe:
     """Keep a copy of the weights that a training starts from, under a name that changes when they do."""
     if not recipe.training.start_from:
         return recipe
-    weights = find_weights(Path(recipe.training.start_from), "training.start_from").file.read_bytes()
+    weights = start_weights(recipe.training.start_from).file.read_bytes()
     copy = cache.folder / "weights" / f"{hashlib.sha256(weights).hexdigest()[:16]}.safetensors"
     if not (copy.exists() and copy.read_bytes() == weights):
         files.write(copy, weights)

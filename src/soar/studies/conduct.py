@@ -11,13 +11,13 @@ from torch import nn
 
 from soar import runs
 from soar.attacks import PGD
-from soar.attacks.suites import resolve
 from soar.attacks.transfer import survives, transfer_points
 from soar.data import Dataset, Split
 from soar.environment import environment
 from soar.errors import UserError
 from soar.evaluation import Assessment, evaluate
 from soar.evaluation.journal import remove_journals
+from soar.evaluation.suites import resolve
 from soar.files import ready_folder
 from soar.locks import reserved
 from soar.progress import Mode

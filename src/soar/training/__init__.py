@@ -1,6 +1,6 @@
 """Training: the loop, its schedules and guards, checkpoints, many processes, metrics.
 
-Importing this package imports no torch, because recipes need only `soar.training.settings`.
+Importing this package imports no torch; the trainer is imported when it is first used.
 """
 
 from __future__ import annotations

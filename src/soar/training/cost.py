@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from soar.errors import UserError
-from soar.training.settings import TrainingSettings
+from soar.recipes.settings import TrainingSettings
 
 STILL_RIGHT = 0.5
 """The part of an attack's work that is taken to be needed; images that are wrong or fooled early save it."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from soar.attacks.oracle import checked_logits, predict
 from soar.errors import UserError
 from soar.model_state import untouched
+from soar.prediction import checked_logits, predict
 
 if TYPE_CHECKING:
     from torch import nn

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from soar.training.settings import GuardSettings
+from soar.recipes.settings import GuardSettings
 
 _MEMORY = 0.95
 

@@ -10,16 +10,17 @@ from pathlib import Path
 
 from torch import Tensor
 
+from soar import checkpoints
+from soar.distributed import World
 from soar.errors import UserError
 from soar.locks import run_lock
 from soar.progress import Progress
-from soar.training import checkpoints, generators
-from soar.training.distributed import World
+from soar.training import generators
 from soar.training.standing import Standing
 from soar.training.tracking import MetricsFile, Sink
 from soar.training.updates import Updates
 from soar.training.validation import Scores
-from soar.training.weights import fill
+from soar.weights import fill
 
 
 class Keeper:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from soar.training.settings import TrainingSettings
+from soar.recipes.settings import TrainingSettings
 
 _ONE_CYCLE_RISE = 0.3
 _WHOLE = Fraction(1)

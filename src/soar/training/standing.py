@@ -28,7 +28,7 @@ class Standing:
     def validated(self, scores: Scores, select: str) -> None:
         """Note a validation, as the best one where it is.
 
-        >>> from soar.training.settings import GuardSettings
+        >>> from soar.recipes.settings import GuardSettings
         >>> standing = Standing(Guards(GuardSettings()))
         >>> for step, robust in enumerate((0.3, 0.4, 0.2), start=1):
         ...     standing.validated(Scores(step, 0.8, robust), "robust")

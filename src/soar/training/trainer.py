@@ -17,19 +17,21 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from soar import checkpoints, distributed
 from soar.data import Augmentation, Batch, Dataset, batches_per_epoch, training_batches
 from soar.progress import Mode, Progress
-from soar.training import checkpoints, distributed, generators
+from soar.recipes.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
+from soar.runs import start_weights
+from soar.training import generators
 from soar.training.guards import Guards
 from soar.training.keeper import Keeper
 from soar.training.result import FitResult, Outcome, Status
-from soar.training.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
 from soar.training.signals import StopRequest
 from soar.training.standing import Standing
 from soar.training.tracking import Sink
 from soar.training.updates import Updates
 from soar.training.validation import selection_rule, validate
-from soar.training.weights import load_weights
+from soar.weights import load_weights
 
 if TYPE_CHECKING:
     from soar.attacks import Outcomes
@@ -93,7 +95,8 @@ class Trainer:
         self.rule = selection_rule(self.held_out, self.threat, validation)
         resumes = resume and bool(checkpoints.available(run))
         if training.start_from is not None and not resumes:
-            load_weights(objective.model, Path(training.start_from), "training.start_from")
+            start = start_weights(training.start_from)
+            load_weights(objective.model, start.file, "training.start_from")
         self.updates = Updates(
             objective, self.training, self.steps_per_epoch, device=self.device, world=self.world
         )

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from soar.attacks.recall import Recall
+from soar.distributed import World, local_batch
 from soar.errors import UserError
 from soar.model_state import placement
 from soar.objectives.inner_passes import statistics
+from soar.recipes.settings import TrainingSettings
 from soar.training import schedules
 from soar.training.averaging import Average
-from soar.training.distributed import World, local_batch
 from soar.training.layout import memory_layout
-from soar.training.settings import TrainingSettings
 from soar.training.weight_perturbation import perturbed_weights
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from torch import nn
 from soar import attacks
 from soar.attacks.engine import Listener
 from soar.data import Split
+from soar.distributed import World
 from soar.model_state import probing
+from soar.recipes.settings import ValidationSettings
 from soar.threat import Threat
-from soar.training.distributed import World
-from soar.training.settings import ValidationSettings
 
 
 @dataclass(frozen=True)

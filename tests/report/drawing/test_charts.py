@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from soar.report.content import Curve
 from soar.report.drawing.charts import PALETTE, line_chart
+from soar.report.drawing.data import Curve
 from soar.report.drawing.svg import coordinate
 from tests.report.drawings import SVG, parsed, places, texts, tooltips
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from soar.report.content import Curve
+from soar.report.drawing.data import Curve
 from soar.report.drawing.lines import Plane, describe, line, points_of
 from soar.report.drawing.scales import Axis
 

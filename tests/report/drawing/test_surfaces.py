@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from soar.report.content import Surface
+from soar.report.drawing.data import Surface
 from soar.report.drawing.surfaces import Values, shared_limits, surface, surface_pair
 from tests.report.drawings import SVG, parsed, texts, tooltips
 

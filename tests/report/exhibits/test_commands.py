@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from soar.attacks.suites import resolve
 from soar.evaluation import Assessment, evaluate
+from soar.evaluation.suites import resolve
 from soar.report.exhibits.commands import commands
 from tests.report.linear import linear_subject
 

@@ -11,7 +11,7 @@ from soar.evaluation import Assessment, evaluate
 from soar.evaluation.diagnosis import Diagnosis, Evidence
 from soar.report.exhibits.records import agrees, find_assessment, find_diagnosis
 from soar.threat import Linf
-from soar.training.weights import Weights
+from soar.weights import Weights
 from tests.report.linear import linear_subject
 
 DATA, THREAT = "clothes (test)", Linf("0.05")

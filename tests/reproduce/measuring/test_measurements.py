@@ -101,7 +101,7 @@ def test_points_are_found_once_and_again_where_they_are_damaged(
 
 
 def test_weights_of_a_users_own_are_measured(wanted: dict[str, Job], tmp_path: Path) -> None:
-    from soar.training.weights import find_weights
+    from soar.weights import find_weights
 
     cache = Cache(Path(next(iter(wanted.values())).payload["cache"]))
     trained = network("soar", SMOKE, 0)

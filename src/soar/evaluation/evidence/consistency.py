@@ -13,7 +13,8 @@ from soar.evaluation import inspection
 from soar.evaluation.diagnosis import Evidence
 from soar.evaluation.evidence.judgement import not_made
 from soar.evaluation.probe import Probe
-from soar.model_state import logits_of, placement, untouched
+from soar.model_state import placement, untouched
+from soar.prediction import logits_of
 
 CHECK = "consistency"
 TITLE = "The same image, the same answer"

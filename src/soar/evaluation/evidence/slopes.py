@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from soar import losses, randomness
 from soar.attacks.pgd import climb, usual_step_length
-from soar.model_state import logits_of, untouched
+from soar.model_state import untouched
+from soar.prediction import logits_of
 from soar.threat import Threat
 
 

@@ -17,7 +17,8 @@ from soar.evaluation.evidence.judgement import Thresholds, not_made, percent
 from soar.evaluation.evidence.slopes import rounding, slopes
 from soar.evaluation.interval import wilson
 from soar.evaluation.probe import Probe
-from soar.model_state import logits_of, untouched
+from soar.model_state import untouched
+from soar.prediction import logits_of
 from soar.threat import Threat
 
 CHECK = "taylor"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from soar.report.content import Curve
+from soar.report.drawing.data import Curve
 from soar.report.drawing.lines import Plane, Point, describe, line, points_of, swatch
 from soar.report.drawing.scales import Axis, is_shown, log_ticks, nice_ticks, tick_words, widened, words
 from soar.report.drawing.svg import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from soar.report.content import Curve
+from soar.report.drawing.data import Curve
 from soar.report.drawing.scales import Axis, is_shown, words
 from soar.report.drawing.svg import coordinate, escaped
 from soar.report.drawing.thinning import running_mean, thin

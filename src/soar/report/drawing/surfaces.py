@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from soar.report.content import Surface
 from soar.report.drawing.colours import DIVERGING, SEQUENTIAL, Shading, shaded
+from soar.report.drawing.data import Surface
 from soar.report.drawing.grids import Grid, grid
 from soar.report.drawing.overlays import keys, overlay
 from soar.report.drawing.scales import Axis, nice_ticks, tick_words

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from soar.attacks.registry import ATTACKS
-from soar.attacks.suites import SUITES, resolve
 from soar.errors import printable
 from soar.evaluation import Assessment
 from soar.evaluation.attack_result import describe
+from soar.evaluation.suites import SUITES, resolve
 
 _PROGRAMS = {"soar": ("soar",), "__main__.py": ("python", "-m", "soar")}
 _LONGEST = 2000

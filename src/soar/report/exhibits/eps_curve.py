@@ -13,7 +13,7 @@ from soar.attacks import Attack
 from soar.evaluation.assessment import WORST
 from soar.evaluation.interval import wilson
 from soar.progress import Progress as Bar
-from soar.report.content import Curve
+from soar.report.drawing.data import Curve
 from soar.report.exhibits.subject import Subject
 from soar.threat import Linf, Threat
 

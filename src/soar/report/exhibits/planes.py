@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from soar import losses, randomness
-from soar.report.content import Surface
+from soar.report.drawing.data import Surface
 from soar.report.exhibits.strongest import strongest
 from soar.report.exhibits.subject import Subject
 from soar.shapes import per_example

@@ -14,7 +14,7 @@ from soar.errors import UserError
 from soar.evaluation import Assessment
 from soar.evaluation.diagnosis import Diagnosis
 from soar.threat import Threat
-from soar.training.weights import Weights
+from soar.weights import Weights
 
 # A copy of a model in another layout rounds differently, which may turn an image on the boundary. Other
 # weights disagree about many more.

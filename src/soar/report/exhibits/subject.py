@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from soar.attacks import Attack, Outcomes, predict, run
-from soar.attacks.oracle import as_input
+from soar.attacks import Attack, Outcomes, run
 from soar.data import Split
 from soar.model_state import placement, probing
+from soar.prediction import as_input, predict
 from soar.progress import Mode
 from soar.threat import Threat
 

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from soar.recipes import Recipe
-from soar.report.content import Curve
+from soar.report.drawing.data import Curve
 from soar.training.guards import Guards
 
 MOST_POINTS = 150

@@ -10,7 +10,7 @@ from soar.evaluation.assessment import AttackResult
 from soar.report.content import RunContent
 from soar.report.markup import Html, join, tag
 from soar.report.sections.layout import definitions, missing, panels, section
-from soar.training.weights import Weights
+from soar.weights import Weights
 
 _LONGEST = 200
 

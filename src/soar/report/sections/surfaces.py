@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from soar.report.content import RunContent, Surface
+from soar.report.content import RunContent
+from soar.report.drawing.data import Surface
 from soar.report.drawing.surfaces import Values, surface
 from soar.report.markup import Html, join, tag
 from soar.report.sections.layout import mark, missing, section

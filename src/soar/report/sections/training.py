@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from soar.report.content import Curve, RunContent
+from soar.report.content import RunContent
 from soar.report.drawing.charts import line_chart
+from soar.report.drawing.data import Curve
 from soar.report.markup import Html, join, tag
 from soar.report.sections.layout import chart, code, labelled, missing, section
 

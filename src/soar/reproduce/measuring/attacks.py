@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from soar.attacks.attack import Attack
-from soar.attacks.oracle import predict
 from soar.attacks.registry import ATTACKS
 from soar.evaluation import evaluate
 from soar.evaluation.attack_result import from_bits
 from soar.model_state import probing
+from soar.prediction import predict
 from soar.reproduce.measuring.subject import BATCH, Found, Subject, share
 
 _OF_THE_THREAT = ("attack", "norm", "eps")

@@ -11,9 +11,9 @@ import torch
 
 from soar import losses
 from soar.attacks import PGD
-from soar.attacks.oracle import predict
 from soar.attacks.transfer import transfer_points
 from soar.model_state import probing
+from soar.prediction import predict
 from soar.reproduce.measuring.subject import BATCH, Found, Subject, mean
 from soar.threat import L2, Threat
 

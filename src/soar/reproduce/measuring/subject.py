@@ -11,10 +11,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from soar import recipes
-from soar.attacks.oracle import as_input
 from soar.data import Dataset, Split
 from soar.evaluation.interval import average, wilson
 from soar.model_state import placement
+from soar.prediction import as_input
 from soar.reproduce.measuring.measurement import Measurement
 from soar.reproduce.running.cache import Cache
 from soar.runs import Run, find

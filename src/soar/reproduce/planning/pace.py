@@ -9,12 +9,12 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+from soar import checkpoints
 from soar.recipes import from_table
 from soar.reproduce.planning.estimates import START_UP, training_images
 from soar.reproduce.planning.plan import Plan
 from soar.reproduce.running.cache import Cache
 from soar.reproduce.running.job import Job
-from soar.training import checkpoints
 from soar.training.result import Outcome
 from soar.training.tracking import METRICS
 

@@ -140,7 +140,7 @@ def chosen(experiment: Experiment, scale: Scale, cache: Cache, *, seed: int = 0)
 
 def validation_score(run: Path) -> float | None:
     """Read the robust accuracy on held-out images of a run's best checkpoint; None where there is none."""
-    from soar.training import checkpoints
+    from soar import checkpoints
 
     best = checkpoints.best(run)
     if best is None:

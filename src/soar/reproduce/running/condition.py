@@ -34,7 +34,7 @@ def condition_of(run: Path, key: str) -> Condition:
         run: the run folder, which need not exist
         key: the hash that its recipe should have
     """
-    from soar.training import checkpoints
+    from soar import checkpoints
     from soar.training.result import Outcome
 
     if not (run / "recipe.toml").exists():
@@ -58,7 +58,7 @@ def condition_of(run: Path, key: str) -> Condition:
 
 def _fault_of_best(run: Path) -> str:
     """Say what is wrong with the checkpoint that validation chose; another one would give other numbers."""
-    from soar.training import checkpoints
+    from soar import checkpoints
 
     best = checkpoints.best(run)
     if best is None:
@@ -69,7 +69,7 @@ def _fault_of_best(run: Path) -> str:
 
 def _fault_of_unfinished(run: Path) -> str:
     """Say what keeps a training from going on; without any usable checkpoint it begins again."""
-    from soar.training import checkpoints
+    from soar import checkpoints
 
     usable = next((one for one in reversed(checkpoints.available(run)) if not checkpoints.damage(one)), None)
     if usable is None:

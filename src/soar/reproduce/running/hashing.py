@@ -9,6 +9,7 @@ from typing import Any
 
 from soar.errors import UserError
 from soar.recipes import Recipe
+from soar.runs import start_weights
 
 _WITHOUT_EFFECT = ("save_minutes", "save_steps", "workers")
 
@@ -55,10 +56,8 @@ def is_hash_of(key: str, recipe: Recipe) -> bool:
     path = Path(recipe.training.start_from)
     if recipe_hash(recipe, path.name) == key:
         return True
-    from soar.training.weights import find_weights
-
     try:
-        weights = find_weights(path, "training.start_from")
+        weights = start_weights(recipe.training.start_from)
     except UserError:
         return False
     return recipe_hash(recipe, weights.sha256[:16]) == key

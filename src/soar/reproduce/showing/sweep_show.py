@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from soar.report.content import Curve
 from soar.report.drawing.charts import WIDTH, line_chart
+from soar.report.drawing.data import Curve
 from soar.reproduce.grid import Grid, Sweep
 from soar.reproduce.showing.figures import standalone
 from soar.reproduce.sweep import Point, mean_and_std, name_of, selected

@@ -9,10 +9,10 @@ import safetensors.torch
 import torch
 from torch import nn
 
+from soar import checkpoints
+from soar.checkpoints import Snapshot
 from soar.errors import UserError
-from soar.training import checkpoints
-from soar.training.checkpoints import Snapshot
-from soar.training.weights import find_weights, load_weights
+from soar.weights import find_weights, load_weights
 
 
 def save(run: Path, step: int, *, ema: bool = False, best: int | None = None) -> Path:

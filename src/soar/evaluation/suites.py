@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
+from soar import runs, values
 from soar.attacks.apgd import APGD
 from soar.attacks.attack import Attack, require_attack
 from soar.attacks.fab import FAB
@@ -14,6 +16,7 @@ from soar.attacks.plan import Planned
 from soar.attacks.registry import ATTACKS
 from soar.attacks.simba import SimBA
 from soar.attacks.square import Square
+from soar.attacks.transfer import Transfer
 from soar.errors import UserError, unknown
 from soar.registry import Registry
 
@@ -93,6 +96,24 @@ def rand(*, steps: int = 100, samples: int = 20) -> Plan:
     """
     kinds = (APGD(steps=steps), APGD(steps=steps, loss="dlr"))
     return [Planned(attack, survivors_only=True, samples=samples) for attack in kinds]
+
+
+@ATTACKS.register("transfer")
+def transfer(
+    *, source: str, steps: int = 20, step_size: str | float | Fraction | None = None, root: str | None = None
+) -> Transfer:
+    """PGD on the model of another run, shown to this one.
+
+    Args:
+        source: the run folder of the model whose gradients are followed
+        steps: of PGD
+        step_size: of PGD
+        root: the folder of all data sets, where the source was trained on another one
+    """
+    opened = runs.find(source)
+    data = opened.data(None if root is None else values.place(root, "attack.root"))
+    attack = PGD(steps=steps, step_size=step_size)
+    return Transfer(source=opened.trained_model(data), source_name=opened.path.name, attack=attack)
 
 
 def resolve(attacks: Wanted) -> Plan:

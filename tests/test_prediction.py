@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from soar.attacks import predict
 from soar.errors import UserError
+from soar.prediction import knowing, logits_of, predict
 
 X = torch.zeros(5, 1, 2, 3)
 
@@ -59,3 +59,25 @@ class Gives(nn.Module):
 def test_what_is_not_a_batch_of_logits_is_refused(answer: object, message: str) -> None:
     with pytest.raises(UserError, match=message):
         predict(Gives(answer), X)
+
+
+def test_a_model_is_handed_a_copy_that_differentiates_to_what_was_kept() -> None:
+    x = torch.tensor([[0.5, 1.0]], requires_grad=True)
+    logits = logits_of(lambda given: given.mul_(3), x)
+    assert x.tolist() == [[0.5, 1.0]] and logits.tolist() == [[1.5, 3.0]]
+    assert torch.autograd.grad(logits.sum(), x)[0].tolist() == [[3.0, 3.0]]
+
+
+def test_a_label_that_the_model_does_not_have_is_refused_within_the_context_only() -> None:
+    x = torch.zeros(1, 2)
+    with (
+        knowing(torch.tensor([0, 2])),
+        pytest.raises(UserError, match=r"^labels: got 2, expected 0 to 1 for 2"),
+    ):
+        logits_of(nn.Identity(), x)
+    assert logits_of(nn.Identity(), x).shape == (1, 2)
+    with (
+        pytest.raises(UserError, match=r"^labels: got -1, expected classes counted from 0$"),
+        knowing(x[0].long() - 1),
+    ):
+        pass

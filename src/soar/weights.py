@@ -13,8 +13,10 @@ import safetensors
 import safetensors.torch
 from torch import Tensor, nn
 
+from soar import checkpoints
 from soar.errors import FileError, UserError, reason_of
-from soar.training import checkpoints
+
+ALLOWED = "allowed: a run folder, a checkpoint folder or a .safetensors file"
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Weights:
         return f"{self.file} ({step}sha256 {self.sha256[:12]})"
 
 
-def find_weights(source: Path, where: str) -> Weights:
+def find_weights(source: Path, where: str, advice: str = ALLOWED) -> Weights:
     """Find the weights that a path stands for.
 
     A run folder stands for its best checkpoint, a checkpoint for the weights that were validated: the
@@ -54,6 +56,7 @@ def find_weights(source: Path, where: str) -> Weights:
     Args:
         source: a run folder, a checkpoint folder or a .safetensors file
         where: the field or flag that gave the path, for messages
+        advice: what to do where there are no weights, for the message
 
     Raises:
         UserError: if there are no weights, or those of the best checkpoint are damaged
@@ -62,7 +65,7 @@ def find_weights(source: Path, where: str) -> Weights:
         return describe_file(source)
     folder = source if _of(source) or (source / "state.json").exists() else checkpoints.best(source)
     if folder is None:
-        raise UserError(f"{where}: got '{source}', which holds no usable weights; {_advice(source)}")
+        raise UserError(f"{where}: got '{source}', which holds no usable weights; {advice}")
     problem = checkpoints.damage(folder)
     file = _of(folder)
     if problem is not None or file is None:
@@ -134,15 +137,6 @@ def fill(model: nn.Module, saved: Mapping[str, Tensor], origin: str) -> None:
     if difference:
         raise UserError(f"{origin} holds the weights of another model: {difference}")
     model.load_state_dict(saved)
-
-
-def _advice(source: Path) -> str:
-    """Return what to do about weights that are missing."""
-    from soar import recipes
-
-    if source.parent == Path("runs") and source.name in recipes.names():
-        return f"train it first (soar train {source.name}) or start from scratch (--start_from null)"
-    return "allowed: a run folder, a checkpoint folder or a .safetensors file"
 
 
 def _of(folder: Path) -> Path | None:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from soar.attacks import APGD, FAB, FGSM, PGD, Planned, Square
-from soar.attacks.suites import SUITES, Wanted, resolve
+import pytest
+import torch
+
+from soar import checkpoints, recipes, runs
+from soar.attacks import APGD, ATTACKS, FAB, FGSM, PGD, Planned, Square, Transfer
 from soar.errors import UserError
+from soar.evaluation.suites import SUITES, Wanted, resolve
 from soar.registry import Entry
 
 
@@ -59,6 +63,20 @@ def test_attacks_are_written_as_text() -> None:
     assert planned([PGD(steps=3), "fgsm"]) == [PGD(steps=3), FGSM()]
     kept = Planned(PGD(steps=3), survivors_only=True)
     assert resolve([kept, "fgsm"]) == [kept, Planned(FGSM())]
+
+
+def test_a_transfer_opens_the_run_of_its_source(tmp_path: Path) -> None:
+    recipe = recipes.load("demo-robust", ["--model", "cnn6", "--model.width", "2"])
+    run = runs.plan(recipe, tmp_path / "other")
+    run.create()
+    data = run.data()
+    weights = {name: torch.ones_like(x) for name, x in run.model(10, data.shape).state_dict().items()}
+    checkpoints.save(run.path, checkpoints.Snapshot(weights, None, {}, {"step": 1}))
+    (attack,) = planned(f"transfer:source={run.path},steps=3,step_size=2/255")
+    assert isinstance(attack, Transfer) and attack.label == "PGD-3 from other"
+    assert attack.attack == PGD(steps=3, step_size="2/255")
+    assert all(x.eq(1).all() for x in attack.source.state_dict().values())
+    assert ATTACKS["transfer"].description == "PGD on the model of another run, shown to this one."
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from soar.training import checkpoints
-from soar.training.checkpoints import Snapshot
+from soar import checkpoints
+from soar.checkpoints import Snapshot
 from tests.training import small
 
 

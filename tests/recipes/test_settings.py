@@ -11,7 +11,7 @@ from soar import recipes
 from soar.errors import UserError
 from soar.options import convert
 from soar.recipes.recipe import write
-from soar.training.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
+from soar.recipes.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
 
 
 def test_a_recipe_section_becomes_settings() -> None:
@@ -93,7 +93,7 @@ def test_factors_of_a_flag_must_fit_the_milestones() -> None:
 
 
 def test_settings_need_no_torch() -> None:
-    code = "import sys, soar.training.settings, soar.training.schedules; assert 'torch' not in sys.modules"
+    code = "import sys, soar.recipes.settings, soar.training.schedules; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

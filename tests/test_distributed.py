@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from soar import distributed
+from soar.distributed import World, local_batch
+from soar.errors import UserError
+
+
+@pytest.mark.parametrize(("n", "size"), [(0, 1), (1, 3), (10, 3), (12, 4), (7, 8)])
+def test_shards_cover_everything_once_and_evenly(n: int, size: int) -> None:
+    parts = [list(range(n))[World(r, size).shard(n)] for r in range(size)]
+    assert [row for part in parts for row in part] == list(range(n))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_one_process_needs_no_group() -> None:
+    with distributed.joined("cpu") as world:
+        assert world == World(0, 1, 0)
+        assert world.is_main
+        assert not torch.distributed.is_initialized()
+        assert world.gather(3) == [3]
+        assert world.from_main("x") == "x"
+        assert world.gather_tensor(torch.ones(2)).tolist() == [1, 1]
+        assert world.mean(torch.ones(2)).tolist() == [1, 1]
+
+
+def test_torchrun_says_who_this_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    world = distributed.current()
+    assert world == World(5, 8, 1)
+    assert not world.is_main
+    assert world.device("cuda") == torch.device("cuda", 1)
+    assert world.device("cuda:3") == torch.device("cuda", 3)
+    assert world.device("cpu") == torch.device("cpu")
+
+
+def test_a_batch_that_does_not_divide() -> None:
+    text = r"got 100, expected a multiple of 16 \(8 processes x 2 micro-batches of training.accum"
+    with pytest.raises(UserError, match=text):
+        local_batch(100, 2, World(0, 8))
+    assert local_batch(96, 2, World(0, 8)) == 6
