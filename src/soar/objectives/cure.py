@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from soar import curvature
-from soar.convolution import FastDoubleBackward
+from soar.double_backward import FastDoubleBackward
 from soar.losses import cross_entropy
 from soar.model_state import logits_of
 from soar.objectives import checks

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from soar.convolution import FastDoubleBackward
 from soar.curvature import input_gradient
+from soar.double_backward import FastDoubleBackward
 from soar.losses import cross_entropy
 from soar.model_state import logits_of
 from soar.objectives import checks

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from soar import curvature, randomness
 from soar.attacks.recall import recalled
-from soar.convolution import FastDoubleBackward
+from soar.double_backward import FastDoubleBackward
 from soar.losses import cross_entropy
 from soar.model_state import logits_of, probing
 from soar.objectives import checks

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from soar import curvature, randomness
-from soar.convolution import FastDoubleBackward
+from soar.double_backward import FastDoubleBackward
 from soar.errors import UserError
 from soar.losses import cross_entropy
 from soar.model_state import logits_of
