@@ -12,9 +12,9 @@ from soar.attacks.oracle import as_input
 from soar.attacks.plan import Planned
 from soar.evaluation.attack_result import AttackResult, describe
 from soar.evaluation.averaged import Averaged
-from soar.evaluation.faster import faster
 from soar.evaluation.inspection import inspect
 from soar.evaluation.journal import Journal
+from soar.fuse import inference_copy
 from soar.model_state import placement, probing
 from soar.progress import Mode
 from soar.progress import Progress as Bar
@@ -49,7 +49,7 @@ class Work:
             sample = self.images[:_SAMPLE]
             with probing(self.model):
                 predict(self.model, sample)  # says clearly what is wrong with a model that gives no answer
-            self.model = faster(self.model, as_input(sample, device, dtype))
+            self.model = inference_copy(self.model, as_input(sample, device, dtype))
         with probing(self.model):
             self.logits = predict(self.model, self.images, self.batch_size)
         self.notes = inspect(self.model, self.images, self.labels, self.logits, batch_size=self.batch_size)

@@ -18,8 +18,8 @@ from soar.data import Dataset, Split
 from soar.errors import FileError, UserError
 from soar.evaluation import Assessment, evaluate
 from soar.evaluation.assessment import WORST
-from soar.evaluation.faster import faster
 from soar.evaluation.journal import fingerprint, remove_journals
+from soar.fuse import inference_copy
 from soar.locks import reserved
 from soar.model_state import placement
 from soar.progress import Mode
@@ -75,7 +75,7 @@ def gather(
     if not len(data.test):
         raise UserError(f"{data.name}: got no test images, expected at least one")
     model = _trained(run, data).to(device)
-    quick = faster(model, as_input(data.test.images[:4], *placement(model)))
+    quick = inference_copy(model, as_input(data.test.images[:4], *placement(model)))
 
     def subject(split: Split) -> Subject:
         return Subject(model=quick, split=split, threat=run.threat(), seed=seed, progress=progress)
