@@ -99,7 +99,7 @@ class Assessment:
         return int(self.survivors(name).sum()) / max(1, len(self))
 
     def interval(self, name: str) -> tuple[float, float]:
-        """Give the 95 % interval of an accuracy."""
+        """Give the 95% interval of an accuracy."""
         return wilson(int(self.survivors(name).sum()), len(self))
 
     @property

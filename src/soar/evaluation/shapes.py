@@ -85,7 +85,7 @@ class AccuracyShape(msgspec.Struct, forbid_unknown_fields=True):
     share: Annotated[Share, Meta(description="the share of all examples")]
     interval: Annotated[
         list[Share],
-        Meta(description="the 95 % interval (Wilson): lower and upper end", min_length=2, max_length=2),
+        Meta(description="the 95% interval (Wilson): lower and upper end", min_length=2, max_length=2),
     ]
 
 

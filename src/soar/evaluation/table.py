@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from soar import files
 from soar.evaluation.assessment import WORST, Assessment
+from soar.text import interval, percent, points
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +31,7 @@ def table(assessment: Assessment) -> Table:
         caption_justify="left",
     )
     made.add_column("attack")
-    for heading in ("accuracy", "95 % interval", "forward", "backward", "seconds"):
+    for heading in ("accuracy", "95% interval", "forward", "backward", "seconds"):
         made.add_column(heading, justify="right")
     cumulative = {result.label for result in assessment.attacks if result.survivors_only}
     seconds = {result.label: result.seconds for result in assessment.attacks}
@@ -40,7 +41,7 @@ def table(assessment: Assessment) -> Table:
         made.add_row(
             escape(f"{name} *" if name in cumulative else name),
             percent(assessment.accuracy(name)),
-            between(assessment.interval(name)),
+            interval(*assessment.interval(name)),
             f"{forward:.1f}",
             f"{backward:.1f}",
             "" if time is None else f"{time:.1f}",
@@ -66,15 +67,15 @@ def comparison_table(comparison: Comparison) -> Table:
         caption_justify="left",
     )
     made.add_column("attack")
-    for heading in ("first", "second", "difference", "95 % interval", "only first", "only second"):
+    for heading in ("first", "second", "difference", "95% interval", "only first", "only second"):
         made.add_column(heading, justify="right")
     for row in comparison.rows:
         made.add_row(
             escape(row.name),
             percent(row.first),
             percent(row.second),
-            f"{100 * row.difference:+.1f}",
-            f"{100 * row.low:+.1f} to {100 * row.high:+.1f}",
+            points(row.difference),
+            f"{points(row.low)} to {points(row.high)}",
             str(row.only_first),
             str(row.only_second),
             style="bold" if row.name == WORST else "",
@@ -97,24 +98,6 @@ def save_picture(console: Console, path: Path) -> None:
     """Write what a recording console has shown as an SVG picture that needs nothing from the network."""
     picture = console.export_svg(title="soar demo", clear=False)
     files.write(path, re.sub(r"@font-face\s*{.*?}", "", picture, flags=re.DOTALL))
-
-
-def percent(share: float) -> str:
-    """Write a share in per cent.
-
-    >>> percent(0.5625)
-    '56.2 %'
-    """
-    return f"{100 * share:.1f} %"
-
-
-def between(limits: tuple[float, float]) -> str:
-    """Write an interval in per cent.
-
-    >>> between((0.1, 0.25))
-    '10.0 - 25.0'
-    """
-    return f"{100 * limits[0]:.1f} - {100 * limits[1]:.1f}"
 
 
 def _caption(assessment: Assessment) -> str:

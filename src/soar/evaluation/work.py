@@ -18,6 +18,7 @@ from soar.fuse import inference_copy
 from soar.model_state import placement, probing
 from soar.progress import Mode
 from soar.progress import Progress as Bar
+from soar.text import percent
 from soar.threat import Threat
 
 # The engine holds what it attacks as floats, so it is given so many batches at a time, however long the data.
@@ -98,7 +99,7 @@ class Work:
                 self.journal.write(planned.attack.label, index, progress.settled, outcomes)
             bar.expect((behind + progress.share * len(rows)) / of)
             # Who is fooled is settled first, so the share of the settled would begin far too low.
-            most = f"{(left - progress.done + progress.robust) / len(self.images):.1%}"
+            most = percent((left - progress.done + progress.robust) / len(self.images))
             is_last = bar.done + len(progress.settled) == bar.total
             bar.advance(len(progress.settled), robust=most if is_last else f"at most {most}")
 

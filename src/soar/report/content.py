@@ -17,7 +17,7 @@ class Curve:
     x: tuple[float, ...]
     y: tuple[float, ...]
     low: tuple[float, ...] = ()
-    """the lower end of the 95 % interval at each point, where there is one"""
+    """the lower end of the 95% interval at each point, where there is one"""
     high: tuple[float, ...] = ()
 
 

@@ -34,7 +34,7 @@ _BAR, _BAR_WIDTH = 282.0, 12.0
 _PIXELS = 200
 _BANDS = 20  # at most, with an edge at each number of the bar
 _LEAST_LOSS = 1.0  # a map of smaller losses would show rounding as if it were a landscape
-# At this loss the true class has less than 1 %, and it hardly matters how much less. Without an end, the
+# At this loss the true class has less than 1%, and it hardly matters how much less. Without an end, the
 # slopes of a network with small logits would look flat beside the cliffs of one with large logits.
 _LARGEST_LOSS = 5.0
 _NAMES: dict[Values, str] = {"loss": "loss (cross-entropy)", "margin": "margin: above 0 right, below 0 wrong"}

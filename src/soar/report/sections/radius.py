@@ -36,12 +36,12 @@ def radius(runs: Sequence[RunContent]) -> Html:
         else None,
         tag(
             "p",
-            f"Measured on {' or '.join(map(str, counts))} images; bands are 95 % intervals.",
+            f"Measured on {' or '.join(map(str, counts))} images; bands are 95% intervals.",
             class_="small",
         )
         if known
         else None,
-        lead="A sound curve falls steadily and reaches 0 % once the radius is large enough. A curve that"
+        lead="A sound curve falls steadily and reaches 0% once the radius is large enough. A curve that"
         " stays up says that the attack failed, not that the model is robust.",
     )
 
