@@ -110,7 +110,7 @@ class AttackShape(msgspec.Struct, forbid_unknown_fields=True):
         list[Count] | None,
         Meta(
             description="the class said at the point that fools the model; the label where it stayed right;"
-            " predicted where it was wrong from the start; null in files that were version 1"
+            " predicted where it was wrong from the start; null where that is not known"
         ),
     ]
     forward: Annotated[list[Count], Meta(description="predictions spent on each example")]
@@ -140,7 +140,7 @@ class AssessmentShape(msgspec.Struct, forbid_unknown_fields=True):
     correct: Annotated[Flags, Meta(description="1 where the clean image is classified right")]
     predicted: Annotated[
         list[Count] | None,
-        Meta(description="the class said about each clean image; null in files that were version 1"),
+        Meta(description="the class said about each clean image; null where that is not known"),
     ]
     attacks: Annotated[list[AttackShape], Meta(description="in the order in which they ran")]
     notes: Annotated[list[str], Meta(description="what is odd about the model's answers")]

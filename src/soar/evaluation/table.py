@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 from soar import files
 from soar.evaluation.assessment import WORST, Assessment
-from soar.text import interval, percent, points
+from soar.text import interval, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-    from soar.evaluation.compare import Comparison
 
 
 def table(assessment: Assessment) -> Table:
@@ -50,39 +48,6 @@ def table(assessment: Assessment) -> Table:
     return made
 
 
-def comparison_table(comparison: Comparison) -> Table:
-    """Make a table of two assessments side by side: clean, each attack in common, worst case."""
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    made = Table(
-        box=box.SIMPLE_HEAD,
-        title=escape(
-            f"{comparison.first} (first) and {comparison.second} (second) on {comparison.examples} images of"
-            f" {comparison.data}, {comparison.threat}"
-        ),
-        title_justify="left",
-        caption=escape(_left_out(comparison)),
-        caption_justify="left",
-    )
-    made.add_column("attack")
-    for heading in ("first", "second", "difference", "95% interval", "only first", "only second"):
-        made.add_column(heading, justify="right")
-    for row in comparison.rows:
-        made.add_row(
-            escape(row.name),
-            percent(row.first),
-            percent(row.second),
-            points(row.difference),
-            f"{points(row.low)} to {points(row.high)}",
-            str(row.only_first),
-            str(row.only_second),
-            style="bold" if row.name == WORST else "",
-        )
-    return made
-
-
 def protocol(assessment: Assessment) -> list[str]:
     """Write every attack with all its numbers, and on whom it was run, a line each."""
     lines = []
@@ -105,18 +70,6 @@ def _caption(assessment: Assessment) -> str:
     if any(result.survivors_only for result in assessment.attacks):
         caption += "\n* on what earlier attacks have left; the accuracy is what is left then"
     return caption
-
-
-def _left_out(comparison: Comparison) -> str:
-    lines = [
-        "difference: first minus second, in points, on the same images",
-        "only first, only second: images that only one of them gets right",
-    ]
-    if comparison.left_out:
-        lines.append(f"{comparison.left_out} images that only one of them holds are left out")
-    if comparison.attacks_left_out:
-        lines.append(f"not run on both in the same way: {', '.join(comparison.attacks_left_out)}")
-    return "\n".join(lines)
 
 
 def _title(assessment: Assessment) -> str:

@@ -75,23 +75,6 @@ def surface(drawn: Surface, *, values: Values, title: str, limits: Limits | None
     return picture(WIDTH, bottom + 6 + 17 * len(notes), parts, title=title, description=description)
 
 
-def surface_pair(
-    drawn: Surface, title: str, *, loss: Limits | None = None, margin: Limits | None = None
-) -> tuple[str, str]:
-    """Draw the loss and the margin at the same places, to stand beside or below each other.
-
-    Args:
-        drawn: the numbers
-        title: the heading of both
-        loss: the range of colours of the loss
-        margin: the range of colours of the margin
-    """
-    return (
-        surface(drawn, values="loss", title=title, limits=loss),
-        surface(drawn, values="margin", title=title, limits=margin),
-    )
-
-
 def shared_limits(pictures: Iterable[Surface], values: Values) -> Limits:
     """Find a range of colours for several pictures: all their numbers and 0, but no loss above 5.
 

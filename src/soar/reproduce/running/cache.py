@@ -143,4 +143,4 @@ class Cache:
                 raise ValueError(f"it belongs to {content['key']}")
             return content
 
-        return read_json(self.result(key), kind=KIND, formats=(FORMAT,), make=whole)
+        return read_json(self.result(key), kind=KIND, version=FORMAT, make=whole)
