@@ -13,9 +13,9 @@ from soar.attacks.suites import resolve
 from soar.data import Split
 from soar.errors import UserError
 from soar.evaluation import Assessment, diagnose, evaluate
-from soar.evaluation.averaged import Averaged
 from soar.evaluation.diagnosis import Diagnosis
 from soar.evaluation.journal import fingerprint
+from soar.evaluation.work import Averaged
 from soar.threat import L2, Linf
 from soar.training.distributed import World
 from tests.attacks.problems import Linear, TinyNet, images, said

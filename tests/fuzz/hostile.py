@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from soar.attacks import FGSM, PGD, SimBA, Square
-from soar.attacks.plan import Planned
+from soar.attacks.suites import Planned
 from soar.errors import UserError
 from soar.threat import L2, Linf
 

@@ -24,7 +24,7 @@ from soar.attacks import (
     predict,
     run,
 )
-from soar.attacks.plan import Planned
+from soar.attacks.suites import Planned
 from soar.errors import UserError
 from soar.evaluation.examples import gather
 from soar.objectives import OBJECTIVES, check_objective

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from soar import values
-from soar.attacks.attack import Attack, Examples, require_attack
+from soar.attacks.attack import ATTACKS, Attack, Examples, require_attack
 from soar.attacks.batch import perturb
 from soar.attacks.oracle import as_input, predict
 from soar.attacks.pgd import PGD
-from soar.attacks.registry import ATTACKS
 from soar.attacks.shown import Shown, ShownState
 from soar.errors import UserError
 from soar.model_state import placement, probing, require_module

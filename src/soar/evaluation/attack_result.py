@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from soar.attacks.plan import Planned
+from soar.attacks.suites import Planned
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -11,7 +11,6 @@ from msgspec import Meta
 # Numbers up to here are the same in every language that reads JSON.
 _LARGEST = 2**53 - 1
 
-T = TypeVar("T")
 Plain = bool | int | float | str | None
 Flags = Annotated[str, Meta(pattern="^[01]*$")]
 Count = Annotated[int, Meta(ge=0, le=_LARGEST)]

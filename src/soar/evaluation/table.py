@@ -1,4 +1,4 @@
-"""Assessments as tables for the terminal."""
+"""Assessments and diagnoses for the terminal."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING
 
 from soar import files
 from soar.evaluation.assessment import WORST, Assessment
+from soar.evaluation.diagnosis import Diagnosis, Verdict
 from soar.text import interval, percent
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.table import Table
+
+
+STYLES: dict[Verdict, str] = {"sound": "bold green", "suspicious": "bold yellow", "masked": "bold red"}
+MEANING: dict[Verdict, str] = {
+    "sound": "nothing speaks against it; what attacks found is what there is to find",
+    "suspicious": "some attacks may have been misled; do not quote its robust accuracy before the next steps",
+    "masked": "attacks were misled by hidden gradients; its robust accuracy under them means nothing",
+}
 
 
 def table(assessment: Assessment) -> Table:
@@ -63,6 +72,34 @@ def save_picture(console: Console, path: Path) -> None:
     """Write what a recording console has shown as an SVG picture that needs nothing from the network."""
     picture = console.export_svg(title="soar demo", clear=False)
     files.write(path, re.sub(r"@font-face\s*{.*?}", "", picture, flags=re.DOTALL))
+
+
+def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
+    """Make what is printed of a diagnosis: a block for each check, the verdict, and what to run next.
+
+    Args:
+        found: the diagnosis
+        run: the run folder to name in what should be run next
+    """
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    title = f"\n{found.model} on {found.examples} images of {found.data}, {found.threat}"
+    lines: list[Text | Padding] = [Text(title), Text()]
+    for one in found.evidence:
+        lines.append(Text.assemble((f"{one.finding:<11}", STYLES[one.finding]), (one.title, "bold")))
+        lines.append(Padding(Text(one.sentence), (0, 0, 0, 11)))
+        if one.finding != "sound":
+            lines.append(Padding(Text(f"rule: {one.rule}", style="dim"), (0, 0, 0, 11)))
+    verdict = found.verdict
+    is_partial = verdict == "sound" and not all(one.was_made for one in found.evidence)
+    meaning = found.summary if is_partial else MEANING[verdict]
+    lines += [Text(), Text.assemble("verdict: ", (verdict, STYLES[verdict]), f" - {meaning}")]
+    if not found.is_whole:
+        lines.append(Text("this is a first look; soar diagnose makes all checks"))
+    lines += [Text(f"next: {advice.replace('RUN', run, 1)}") for advice in found.advice]
+    return Group(*lines)
 
 
 def _caption(assessment: Assessment) -> str:

@@ -9,13 +9,12 @@ from torch import Tensor, nn
 
 from soar.attacks import Outcomes, Progress, predict, run
 from soar.attacks.oracle import as_input
-from soar.attacks.plan import Planned
+from soar.attacks.suites import Planned
 from soar.evaluation.attack_result import AttackResult, describe
-from soar.evaluation.averaged import Averaged
 from soar.evaluation.inspection import inspect
 from soar.evaluation.journal import Journal
 from soar.fuse import inference_copy
-from soar.model_state import placement, probing
+from soar.model_state import logits_of, placement, probing
 from soar.progress import Mode
 from soar.progress import Progress as Bar
 from soar.text import percent
@@ -116,3 +115,23 @@ class Work:
             clean_logits=self.logits[rows.to(self.logits.device)],
             progress=listen,
         )
+
+
+class Averaged(nn.Module):
+    """Asks a model several times and gives the mean of its logits (expectation over transformation).
+
+    An attack on a randomised model that follows one answer's slope follows noise, and a point that fools one
+    answer out of many has proved little. Both are about the mean here.
+
+    Args:
+        model: any module that maps images to logits
+        samples: how often to ask
+    """
+
+    def __init__(self, model: nn.Module, samples: int) -> None:
+        super().__init__()
+        self.model, self.samples = model, samples
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Give the mean of the logits."""
+        return torch.stack([logits_of(self.model, x) for _ in range(self.samples)]).mean(dim=0)

@@ -10,8 +10,7 @@ from soar.attacks.batch import perturb
 from soar.attacks.pgd import PGD
 from soar.model_state import logits_of
 from soar.objectives import checks
-from soar.objectives.objective import Objective, Output
-from soar.objectives.registry import OBJECTIVES
+from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.threat import Threat
 
 

@@ -13,8 +13,7 @@ from soar.losses import cross_entropy
 from soar.model_state import logits_of
 from soar.objectives import checks
 from soar.objectives.inner_passes import full_precision, statistics
-from soar.objectives.objective import Objective, Output
-from soar.objectives.registry import OBJECTIVES
+from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.shapes import per_example
 from soar.threat import Threat
 

@@ -10,8 +10,7 @@ from soar.double_backward import FastDoubleBackward
 from soar.losses import cross_entropy
 from soar.model_state import logits_of
 from soar.objectives import checks
-from soar.objectives.objective import Objective, Output
-from soar.objectives.registry import OBJECTIVES
+from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.objectives.starts import Start
 from soar.threat import Threat
 

@@ -15,6 +15,7 @@ from soar.attacks.oracle import check_batch, check_images, check_numbers
 from soar.errors import UserError
 from soar.losses import cross_entropy
 from soar.model_state import knowing, require_module
+from soar.registry import Registry
 from soar.threat import Threat, require_threat
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -182,3 +183,7 @@ class Objective(nn.Module, ABC):
         if self.threat is None:
             raise UserError(f"{type(self).__name__} needs a threat, such as Linf('8/255') (field threat)")
         return self.threat
+
+
+OBJECTIVES: Registry[Objective] = Registry("objective")
+"""the objectives that recipes and the command line know by name"""

@@ -25,9 +25,8 @@ from soar.losses import cross_entropy
 from soar.model_state import logits_of
 from soar.objectives import checks
 from soar.objectives.inner_passes import Statistics, full_precision, statistics, warn_about_batch_norm
-from soar.objectives.objective import Objective, Output
+from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.objectives.penalty_clip import PenaltyClip
-from soar.objectives.registry import OBJECTIVES
 from soar.objectives.starts import Start
 from soar.threat import Threat
 

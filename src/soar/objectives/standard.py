@@ -5,8 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from soar.model_state import logits_of
-from soar.objectives.objective import Objective, Output
-from soar.objectives.registry import OBJECTIVES
+from soar.objectives.objective import OBJECTIVES, Objective, Output
 
 
 @OBJECTIVES.register("standard")

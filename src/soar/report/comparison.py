@@ -8,8 +8,7 @@ from soar import text
 from soar.errors import UserError
 from soar.evaluation.assessment import WORST, Assessment
 from soar.evaluation.compare import Comparison, Difference, compare
-from soar.report.content import RunContent
-from soar.report.standing import standing
+from soar.report.content import RunContent, standing
 
 
 def difference(one: Assessment, other: Assessment, name: str) -> Difference | None:

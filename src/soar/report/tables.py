@@ -9,10 +9,9 @@ from soar import __version__
 from soar.errors import UserError
 from soar.evaluation.assessment import CLEAN, WORST
 from soar.report.comparison import best, caveats, difference, points
-from soar.report.content import RunContent
+from soar.report.content import DISTRUST, RunContent, standing
 from soar.report.latex import PACKAGES, table
 from soar.report.sections.attacks import labels
-from soar.report.standing import DISTRUST, standing
 from soar.text import interval, percent
 
 _DAGGER = "†"

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from soar.evaluation import Assessment
 from soar.evaluation.assessment import CLEAN, WORST
-from soar.report.content import RunContent
+from soar.report.content import RunContent, standing
 from soar.report.markup import Html, join, tag
 from soar.report.sections.headline import distrusted
 from soar.report.sections.layout import bar, cell, heading, mark, missing, section, table
-from soar.report.standing import standing
 from soar.text import interval, percent
 
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from soar.evaluation.assessment import CLEAN, WORST, Assessment
 from soar.report.comparison import best, caveats, difference, is_clear, points
-from soar.report.content import RunContent
+from soar.report.content import DISTRUST, Kind, RunContent, standing
 from soar.report.markup import Html, join, tag
 from soar.report.sections.layout import cell, heading, mark, missing, section, table
-from soar.report.standing import DISTRUST, Kind, standing
 from soar.text import interval, percent
 
 _WARNINGS: dict[Kind, str] = {"masked": "Not to be trusted", "suspicious": "Not to be quoted yet"}

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from soar import epsilon
-from soar.report.content import RunContent
+from soar.report.content import RunContent, standing
 from soar.report.drawing.charts import line_chart
 from soar.report.markup import Html, tag
 from soar.report.sections.headline import distrusted
 from soar.report.sections.layout import chart, code, labelled, missing, section
-from soar.report.standing import standing
 
 
 def radius(runs: Sequence[RunContent]) -> Html:

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from soar.attacks.attack import Attack
+from soar.attacks.attack import ATTACKS, Attack
 from soar.attacks.oracle import predict
-from soar.attacks.registry import ATTACKS
 from soar.evaluation import evaluate
 from soar.evaluation.attack_result import from_bits
 from soar.model_state import probing
