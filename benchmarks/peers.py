@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from soar import attacks
 from soar.attacks import apgd, fab, square
-from soar.evaluation.faster import faster
+from soar.fuse import inference_copy
 from soar.threat import Linf
 
 Runs = dict[str, Callable[[], Tensor]]
@@ -128,7 +128,7 @@ def our_standard(model: Counted, task: Task) -> Tensor:
 
 def _speed_up(model: Counted, task: Task) -> None:
     """Attack a faster copy, as `soar.evaluate` does; making it is part of what is measured."""
-    model.model = faster(model.model, task.images[:4])
+    model.model = inference_copy(model.model, task.images[:4])
 
 
 def torchattacks(model: Counted, task: Task) -> Runs:

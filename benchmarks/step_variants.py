@@ -26,10 +26,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call, grad
 
-from soar import convolution, curvature, randomness
+from soar import curvature, double_backward, randomness
 from soar.bench.networks import Network, preset
 from soar.bench.step import Counted, Subject, build, take_step
 from soar.curvature import LogitsAt, augmented_norm, augmented_product, draw_direction, input_gradient
+from soar.double_backward import convolution
 from soar.environment import environment
 from soar.losses import cross_entropy
 from soar.objectives.soar import SOAR, Expansion
@@ -133,8 +134,8 @@ def without(*functions: Any, small_map: int = convolution._SMALL_MAP) -> Within:
 
     def within() -> AbstractContextManager[Any]:
         stack = ExitStack()
-        kept = {key: value for key, value in convolution._FASTER.items() if key not in functions}
-        stack.enter_context(patch.object(convolution, "_FASTER", kept))
+        kept = {key: value for key, value in double_backward._FASTER.items() if key not in functions}
+        stack.enter_context(patch.object(double_backward, "_FASTER", kept))
         stack.enter_context(patch.object(convolution, "_SMALL_MAP", small_map))
         return stack
 

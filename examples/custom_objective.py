@@ -18,7 +18,7 @@ from torch import Tensor, nn
 import soar
 from soar import randomness, runs
 from soar.cli.main import main as soar_command
-from soar.convolution import FastDoubleBackward
+from soar.double_backward import FastDoubleBackward
 from soar.errors import UserError
 from soar.objectives import OBJECTIVES, Objective, Output
 from soar.threat import Threat

@@ -77,7 +77,7 @@ def main() -> None:
         "cross-entropy": (plain, lambda x, y: F.cross_entropy(plain(x), y)),
         "SOAR": (robust, lambda x, y: objective(x, y).loss),  # the second
     }
-    print(f"{'training':<14}{'clean':>8}{'worst case':>12}{'95 % interval':>16}{'CPU seconds':>13}")
+    print(f"{'training':<14}{'clean':>8}{'worst case':>12}{'95% interval':>16}{'CPU seconds':>13}")
     for name, (model, loss_of) in trainings.items():
         began = time.process_time()
         train(model, loader, loss_of, arguments.epochs)

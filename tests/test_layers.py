@@ -18,9 +18,8 @@ ROOT = Path(soar.__file__).parent
 # From the lowest layer to the highest. What a bar sets apart imports nothing of its neighbors.
 LAYERS = {
     "base": "soar checkpoints device distributed environment epsilon errors files locks options progress"
-    " randomness registry shapes values weights",
-    "mathematics": "attention batch_norm convolution curvature folding inputs losses model_state poison"
-    " prediction rectifier threat",
+    " randomness registry shapes text values weights",
+    "mathematics": "curvature double_backward fuse inputs losses model_state prediction threat",
     "data | models | attacks": "data | models | attacks",
     "objectives": "objectives",
     "recipes": "recipes",

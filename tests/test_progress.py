@@ -27,9 +27,9 @@ def test_plain_lines_are_throttled_and_the_last_state_is_always_written() -> Non
         for loss in (5.0, 4.0, 3.0, 2.0, 1.0):
             bar.advance(100, loss=loss)
     assert stream.getvalue().splitlines() == [
-        "training  100/500 images  20 %  0:00:04 left  loss 5  100 images/s",
-        "training  400/500 images  80 %  0:00:03 left  loss 2  36 images/s",
-        "training  500/500 images  100 %  0:00:13 taken  loss 1  38 images/s",
+        "training  100/500 images  20%  0:00:04 left  loss 5  100 images/s",
+        "training  400/500 images  80%  0:00:03 left  loss 2  36 images/s",
+        "training  500/500 images  100%  0:00:13 taken  loss 1  38 images/s",
     ]
 
 
@@ -39,16 +39,16 @@ def test_units_done_before_a_resume_do_not_count_for_the_speed() -> None:
     with bar:
         bar.advance(10)
     first = stream.getvalue().splitlines()[0]
-    assert first == "attack  90/100 images  90 %  0:00:02 left  5 images/s"
+    assert first == "attack  90/100 images  90%  0:00:02 left  5 images/s"
 
 
 def test_fields_stay_until_replaced_and_underscores_become_spaces() -> None:
     stream = io.StringIO()
     with Progress(2, "attack", "plain", stream=stream, interval=0) as bar:
         bar.advance(1, robust_accuracy=0.51234)
-        bar.advance(1, clean="81.0 %", found="7/9")
+        bar.advance(1, clean="81.0%", found="7/9")
         bar.advance(0, found=None, never=None)
-    assert stream.getvalue().splitlines()[-1].count("robust accuracy 0.5123  clean 81.0 %") == 1
+    assert stream.getvalue().splitlines()[-1].count("robust accuracy 0.5123  clean 81.0%") == 1
 
 
 def test_quiet_writes_nothing() -> None:
@@ -64,12 +64,12 @@ def test_a_terminal_gets_a_live_bar_with_the_newest_figures(mode: Mode) -> None:
     stream = Terminal()
     with Progress(10, "training", mode, stream=stream) as bar:
         bar.advance(10, loss=0.25)
-        bar.note("epoch 1: clean 80 % [robust 40 %]")
+        bar.note("epoch 1: clean 80% [robust 40%]")
     text = stream.getvalue()
     assert "\x1b[" in text
     assert "100%" in text
     assert "loss 0.25" in text
-    assert "epoch 1: clean 80 % [robust 40 %]" in text
+    assert "epoch 1: clean 80% [robust 40%]" in text
 
 
 def test_auto_is_plain_without_a_terminal() -> None:
@@ -85,7 +85,7 @@ def test_nothing_to_do_is_complete() -> None:
     stream = io.StringIO()
     with Progress(0, "attack", "plain", stream=stream):
         pass
-    assert stream.getvalue().startswith("attack  0/0 images  100 %")
+    assert stream.getvalue().startswith("attack  0/0 images  100%")
 
 
 def test_an_exception_inside_still_closes_the_bar() -> None:
@@ -129,7 +129,7 @@ def test_an_expected_share_decides_about_the_time_that_is_left() -> None:
     with Progress(100, "attack", "plain", stream=stream, clock=clock(0, 10, 20)) as bar:
         bar.expect(0.25)
         bar.advance(50)
-    assert stream.getvalue().splitlines()[0] == "attack  50/100 images  50 %  0:00:30 left  5 images/s"
+    assert stream.getvalue().splitlines()[0] == "attack  50/100 images  50%  0:00:30 left  5 images/s"
 
 
 @pytest.mark.parametrize("mode", ["plain", "live"])

@@ -86,13 +86,6 @@ class World:
             raise outcome
         return cast(T, outcome)
 
-    def gather_tensor(self, part: Tensor) -> Tensor:
-        """Concatenate tensors that may differ in length, in the order of ranks, on every process."""
-        if self.size == 1:
-            return part
-        parts: list[Tensor] = self.gather(part.cpu())
-        return torch.cat(parts).to(part.device)
-
     def mean(self, values: Tensor) -> Tensor:
         """Average over the processes, in place."""
         if self.size > 1:

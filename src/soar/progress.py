@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Self, TextIO
 
 from soar.errors import printable
+from soar.text import clock_time
 
 if TYPE_CHECKING:
     import rich.progress
@@ -37,9 +38,9 @@ class Progress:
     >>> times = iter([0.0, 2.0, 4.0])
     >>> bar = Progress(400, "training", "plain", stream=sys.stdout, clock=lambda: next(times))
     >>> with bar:
-    ...     bar.advance(100, loss=0.6931, robust="41.0 %")
-    training  100/400 images  25 %  0:00:06 left  loss 0.6931  robust 41.0 %  50 images/s
-    training  100/400 images  25 %  0:00:04 taken  loss 0.6931  robust 41.0 %  25 images/s
+    ...     bar.advance(100, loss=0.6931, robust="41.0%")
+    training  100/400 images  25%  0:00:06 left  loss 0.6931  robust 41.0%  50 images/s
+    training  100/400 images  25%  0:00:04 taken  loss 0.6931  robust 41.0%  25 images/s
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class Progress:
             self._write(text)
 
     def _line(self, now: float, *, at_end: bool) -> str:
-        share = f"{100 * self.done // self.total} %" if self.total else "100 %"
+        share = f"{100 * self.done // self.total}%" if self.total else "100%"
         count = f"{self.done}/{self.total} {self._unit}"
         return "  ".join([self.label, count, share, self._status(now, at_end=at_end)])
 
@@ -134,11 +135,11 @@ class Progress:
         speed = (self.done - self.first) / elapsed if elapsed > 0 else 0.0
         parts = []
         if at_end:
-            parts.append(f"{_clock_time(elapsed)} taken")
+            parts.append(f"{clock_time(elapsed)} taken")
         elif self._share:
-            parts.append(f"{_clock_time(elapsed * (1 - self._share) / self._share)} left")
+            parts.append(f"{clock_time(elapsed * (1 - self._share) / self._share)} left")
         elif speed:
-            parts.append(f"{_clock_time(max(self.total - self.done, 0) / speed)} left")
+            parts.append(f"{clock_time(max(self.total - self.done, 0) / speed)} left")
         parts += [f"{name.replace('_', ' ')} {_short(value)}" for name, value in self._fields.items()]
         parts += [f"{f'{speed:.0f}' if speed >= 10 else f'{speed:.2g}'} {self._unit}/s"] if speed else []
         return "  ".join(parts)
@@ -179,13 +180,3 @@ def _live_bar(stream: TextIO) -> rich.progress.Progress:
 
 def _short(value: Value) -> str:
     return printable(value) if isinstance(value, str) else f"{value:.4g}"
-
-
-def _clock_time(seconds: float) -> str:
-    """Write a duration as hours, minutes and seconds.
-
-    >>> _clock_time(3725.4)
-    '1:02:05'
-    """
-    minutes, second = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{second:02}"

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from soar.attacks import ATTACKS, FAB, PGD, Attack, Outcomes, SimBA, Transfer, minimal_norm, predict, run
+from soar.attacks import ATTACKS, FAB, PGD, Attack, Outcomes, SimBA, Transfer, minimal_norm, run
 from soar.attacks.transfer import transfer_points
+from soar.prediction import predict
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import OTHER_KINDS, DoubleHead, HalfInside, Normalized, images, said
 from tests.attacks.test_contract import SMALL

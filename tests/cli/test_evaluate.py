@@ -39,7 +39,7 @@ def test_a_run_is_evaluated_as_its_recipe_says(run: Path, capsys: pytest.Capture
     assert found.names == ["clean", "FGSM", "PGD-20", "PGD-20 margin", "worst case"]
     assert found.data == "fashion-mnist-sample (test)"
     shown = capsys.readouterr().out
-    assert f"{100 * found.worst_case:.1f} %" in shown and "95 % interval" in shown
+    assert f"{100 * found.worst_case:.1f}%" in shown and "95% interval" in shown
     assert not list(run.glob("*.partial*"))
 
 

@@ -57,6 +57,6 @@ def test_the_corrected_bounds_hold_for_random_quadratics(seed: int, radius: floa
     delta = normal(seed + 2, 2000, d)
     delta = radius * delta / delta.norm(dim=1, keepdim=True)
     reached = (delta @ g + 0.5 * ((delta @ hessian) * delta).sum(dim=1)).max()
-    # Sampling errors of the norms stay below 5 %.
+    # Sampling errors of the norms stay below 5%.
     assert reached <= 1.05 * curvature.corrected_bound(zero, norms, radius)[0] + 0.05
     assert reached <= 1.05 * curvature.mean_square_bound(zero, norms, radius)[0] + 0.05

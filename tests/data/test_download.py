@@ -124,4 +124,4 @@ def test_another_part_than_was_asked_for_is_given_up(url: str, server: Server, t
 
 def test_progress_is_shown_on_request(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     download(url, tmp_path / "file.part", LIMIT, "plain")
-    assert "file  3/3 MiB  100 %" in capsys.readouterr().err
+    assert "file  3/3 MiB  100%" in capsys.readouterr().err

@@ -104,7 +104,7 @@ def run_command(words: Sequence[str], where: str) -> None:
         words = ["soar", *_under_torchrun(words[1:])]
     if words[0] == "soar":
         run_soar(words, where)
-    elif words[:2] == ["python", "-m"] and words[2] in ("soar.paper.theory", "soar.paper.figures"):
+    elif words[:2] == ["python", "-m"] and words[2] in ("soar.paper.theory", "tools.figures"):
         run_paper(words[2], words[3:], where)
     elif words[:3] == ["python", "-m", "soar.reproduce.showing.results_page"]:
         assert results_page.main(words[3:]) == 0, f"{where}: {' '.join(words)}"

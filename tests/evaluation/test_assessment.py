@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -70,16 +69,6 @@ def diagnosis(finding: Verdict = "masked", *, is_whole: bool = False) -> Diagnos
     )
 
 
-def first_version() -> dict[str, Any]:
-    """A file as the first version wrote it."""
-    stored = assessment().as_dict()
-    for name in ("kind", "classes", "predicted", "diagnosis", "weights"):
-        del stored[name]
-    for attack in stored["attacks"]:
-        del attack["said"]
-    return stored | {"format": 1}
-
-
 def test_accuracies_count_all_examples_and_the_worst_case_is_the_intersection() -> None:
     found = assessment()
     assert found.names == ["clean", "A", "B", "worst case"]
@@ -133,6 +122,15 @@ def test_saving_and_loading_keeps_everything(tmp_path: Path) -> None:
     assert stored["accuracy"]["worst case"]["share"] == 0.2
 
 
+def test_what_is_not_known_stays_unknown(tmp_path: Path) -> None:
+    bare = [replace(one, said=None) for one in assessment().attacks]
+    found = replace(assessment(), predicted=None, classes=(), attacks=tuple(bare))
+    found.save(tmp_path / "a.json")
+    back = Assessment.load(tmp_path / "a.json")
+    assert back.said("worst case") is None and back.said("clean") is None and back.said("A") is None
+    assert back.as_dict() == found.as_dict()
+
+
 def test_no_examples_and_no_attacks_come_back_too(tmp_path: Path) -> None:
     for found in (replace(assessment(), attacks=()), assessment().select(torch.arange(0))):
         found.save(tmp_path / "a.json")
@@ -144,42 +142,6 @@ def test_lists_of_numbers_stay_on_one_line(tmp_path: Path) -> None:
     lines = (tmp_path / "a.json").read_text().splitlines()
     assert ' "index": [0, 1, 2, 3, 4],' in lines
     assert '   "said": [0, 1, 0, 1, 2],' in lines
-
-
-def test_files_of_the_first_version_load_without_what_they_do_not_tell(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps(first_version()))
-    back = Assessment.load(path)
-    assert back.predicted is None and [one.said for one in back.attacks] == [None, None]
-    assert back.said("worst case") is None and back.said("clean") is None and back.said("A") is None
-    assert back.classes == () and back.verdict is None
-    back.save(path)
-    assert json.loads(path.read_text())["format"] == 3
-    assert Assessment.load(path).as_dict() == back.as_dict()
-    # The rest is as it was.
-    bare = [replace(one, said=None) for one in assessment().attacks]
-    expected = replace(assessment(), predicted=None, classes=(), attacks=tuple(bare))
-    assert back.as_dict() == expected.as_dict()
-
-
-def test_files_of_the_second_version_did_not_name_their_weights(tmp_path: Path) -> None:
-    stored = replace(assessment(), diagnosis=diagnosis()).as_dict()
-    for part, version in ((stored, 2), (stored["diagnosis"], 1)):
-        del part["weights"]
-        part["format"] = version
-    (tmp_path / "a.json").write_text(json.dumps(stored))
-    back = Assessment.load(tmp_path / "a.json")
-    assert back.weights is None and back.as_dict() == replace(assessment(), diagnosis=diagnosis()).as_dict()
-
-
-def test_the_first_files_had_neither_notes_nor_samples(tmp_path: Path) -> None:
-    stored = first_version()
-    del stored["notes"]
-    for attack in stored["attacks"]:
-        del attack["samples"], attack["survivors_only"]
-    (tmp_path / "a.json").write_text(json.dumps(stored))
-    back = Assessment.load(tmp_path / "a.json")
-    assert back.notes == () and back.attacks[0].samples == 1 and not back.attacks[0].survivors_only
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from soar.attacks import FGSM, PGD, predict, run
+from soar.attacks import FGSM, PGD, run
 from soar.data import Split
 from soar.distributed import World
 from soar.errors import UserError
 from soar.evaluation import Assessment, diagnose, evaluate
-from soar.evaluation.averaged import Averaged
 from soar.evaluation.diagnosis import Diagnosis
 from soar.evaluation.journal import fingerprint
 from soar.evaluation.suites import resolve
+from soar.evaluation.work import Averaged
+from soar.prediction import predict
 from soar.threat import L2, Linf
 from tests.attacks.problems import Linear, TinyNet, images, said
 from tests.evaluation.test_assessment import diagnosis

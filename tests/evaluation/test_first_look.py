@@ -80,7 +80,7 @@ def test_a_rounding_model_is_masked() -> None:
     found, _ = assessed(Behind(rounded))
     assert found.verdict == "masked"
     assert one_line(found) == (
-        "masked: the slope of the cross-entropy is zero on 100.0 % of the images; so is that of the margin:"
+        "masked: the slope of the cross-entropy is zero on 100.0% of the images; so is that of the margin:"
         " the model itself hides it, as rounding does; run soar diagnose RUN"
     )
 
@@ -111,7 +111,7 @@ def test_losses_are_compared_at_the_same_budget(ce: int, margin: int, finding: s
         found = looked(*attacks)["losses"]
         assert found.finding == finding
         assert found.numbers["difference"] == pytest.approx((ce - margin) / COUNT)
-    assert f"PGD-20 margin leaves {margin / 2:.1f} % where PGD-20 leaves {ce / 2:.1f} %" in found.sentence
+    assert f"PGD-20 margin leaves {margin / 2:.1f}% where PGD-20 leaves {ce / 2:.1f}%" in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_one_line_begins_small_but_keeps_the_names_of_attacks() -> None:
     attacks = result("PGD-20", 100, parameters=CE), result("PGD-20 margin", 30, parameters=MARGIN)
     found = first_look(model, x, model(x).argmax(dim=1), assessment(*attacks))
     assert one_line(found) == (
-        "masked: PGD-20 margin leaves 15.0 % where PGD-20 leaves 50.0 %, so the cross-entropy hides a way"
+        "masked: PGD-20 margin leaves 15.0% where PGD-20 leaves 50.0%, so the cross-entropy hides a way"
         " that the network has; run soar diagnose RUN"
     )
     whole = replace(found, is_whole=True)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import soar
-from soar.attacks import predict
+from soar.prediction import predict
 from tests.attacks.problems import OTHER_KINDS, Normalized, Plain, images, scripted
 from tests.attacks.test_contract import SMALL
 

@@ -119,7 +119,7 @@ def _run(place: int, size: int, examples: int) -> RunContent:
         curve_examples=200,
         training=_training(place),
         trained_seconds=171.7 + 60 * place,
-        guards=("epoch 9: robust accuracy fell from 67.4 % to 45.0 %",) if place == 1 else (),
+        guards=("epoch 9: robust accuracy fell from 67.4% to 45.0%",) if place == 1 else (),
         gallery=tuple(_specimen(place, k, size) for k in range(6)),
         surfaces=tuple(_surface(k, is_masked=verdict == "masked") for k in range(3)),
         classes_broken=_classes_broken(found),
@@ -176,7 +176,7 @@ def _diagnosis(verdict: Verdict) -> Diagnosis:
             check="losses",
             title="Cross-entropy against margin attacks",
             finding=verdict,
-            sentence="At the same budget, margin attacks leave 18.7 % right, cross-entropy attacks 56.2 %."
+            sentence="At the same budget, margin attacks leave 18.7% right, cross-entropy attacks 56.2%."
             if verdict == "masked"
             else "Attacks on the margin and on the cross-entropy agree within 1.3 points.",
             rule="masked if the margin attack is at least 10 points stronger, suspicious from 4 points on",
@@ -188,10 +188,10 @@ def _diagnosis(verdict: Verdict) -> Diagnosis:
             check="gradients",
             title="Zero gradients and saturated softmax",
             finding="suspicious" if verdict == "masked" else "sound",
-            sentence="The softmax gives exactly 1 for 31.5 % of the images: the loss has no gradient there."
+            sentence="The softmax gives exactly 1 for 31.5% of the images: the loss has no gradient there."
             if verdict == "masked"
             else "No image has a gradient of zero, and none a probability of exactly 1.",
-            rule="suspicious if more than 10 % of the images are saturated",
+            rule="suspicious if more than 10% of the images are saturated",
             numbers={"zero_gradients": 0.0, "saturated": 0.315, "median_norm": 3.1e-7, "note": None},
             excess=3.15 if verdict == "masked" else 0.0,
         ),
@@ -199,8 +199,8 @@ def _diagnosis(verdict: Verdict) -> Diagnosis:
             check="budgets",
             title="More steps and a larger radius",
             finding="sound",
-            sentence="Accuracy falls with every larger radius and ends at 0 %.",
-            rule="masked if an attack within the whole pixel range leaves more than 1 % right",
+            sentence="Accuracy falls with every larger radius and ends at 0%.",
+            rule="masked if an attack within the whole pixel range leaves more than 1% right",
             numbers={"eps_1": 0.0, "eps_2": 0.0, "steps_100": 0.55},
         ),
     ]

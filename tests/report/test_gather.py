@@ -166,18 +166,6 @@ def test_a_diagnosis_on_record_is_shown_and_named_among_the_commands(run: Run) -
     assert content.diagnosis == found and f"soar diagnose {run.path}" in content.commands
 
 
-def test_an_older_assessment_that_does_not_say_where_examples_end(
-    run: Run, gathered: tuple[Path, RunContent, list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Assessment, "said", lambda *_: None)
-    content = gather(run, examples=EXAMPLES, say=lambda _: None)
-    counts = [(one.label, one.examples, one.correct, one.robust) for one in content.classes_broken]
-    assert counts == [(o.label, o.examples, o.correct, o.robust) for o in gathered[1].classes_broken]
-    assert any(one.into for one in content.classes_broken)
-    monkeypatch.setattr(gather_module, "found_ends", refuse)
-    assert gather(run, examples=EXAMPLES, say=lambda _: None).classes_broken == content.classes_broken
-
-
 @pytest.mark.parametrize("text", ["{", "[1]", None])
 def test_a_lost_environment_does_not_stop_a_report(run: Run, text: str | None) -> None:
     path = run.path / "environment.json"

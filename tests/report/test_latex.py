@@ -33,7 +33,7 @@ def test_it_is_a_table_of_booktabs() -> None:
         assert text.count(command) == 2
     assert r"\begin{tabular}{lrrrr}" in text
     assert (
-        r"pgd-10 (best) & 83.6\,\% {\small(81.2--85.8)} & 66.1\,\% {\small(63.1--69.0)} & sound & - \\"
+        r"pgd-10 (best) & 83.6\% {\small(81.2 to 85.8)} & 66.1\% {\small(63.1 to 69.0)} & sound & - \\"
         in text
     )
 
@@ -57,7 +57,7 @@ def test_only_numbers_are_set_as_numbers() -> None:
 def test_the_real_program_sets_it_inside_of_the_page(tmp_path: Path) -> None:
     wide = [
         ["attack", *(f"a rather long name {k}" for k in range(5))],
-        ["PGD-20", *["66.1 % (63.1 - 69.0)"] * 5],
+        ["PGD-20", *["66.1% (63.1 to 69.0)"] * 5],
     ]
     said = set_by_latex(tmp_path, latex(made_content(3)) + table("wide", wide))
     assert "Overfull" not in said and "Output written on page.pdf" in said

@@ -101,7 +101,7 @@ def test_without_attacks_the_page_says_how_to_run_some() -> None:
     plain = bare(replace(run, assessment=replace(run.assessment, attacks=())))
     root = read(page([plain]))
     assert "soar evaluate RUN --attacks standard" in root.by_id("attacks").text
-    assert "83.6 %" in root.by_id("headline").text
+    assert "83.6%" in root.by_id("headline").text
 
 
 def test_a_run_without_examples_is_shown() -> None:

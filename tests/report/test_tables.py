@@ -21,12 +21,12 @@ def markdown_rows(text: str) -> list[list[str]]:
 def test_markdown_holds_headline_and_attacks_with_intervals() -> None:
     rows = markdown_rows(markdown(made_content(1)))
     assert rows[0] == ["run", "clean", "worst case", "verdict"]
-    assert rows[2] == ["pgd-10", "83.6 % (81.2 - 85.8)", "66.1 % (63.1 - 69.0)", "sound"]
+    assert rows[2] == ["pgd-10", "83.6% (81.2 to 85.8)", "66.1% (63.1 to 69.0)", "sound"]
     assert rows[3] == ["attack", "pgd-10"]
     assert [row[0] for row in rows[5:]] == [
         "clean", "PGD-20", "APGD-CE", "APGD-DLR", "Square-500", "worst case",
     ]  # fmt: skip
-    assert rows[6] == ["PGD-20", "67.4 % (64.4 - 70.2)"]
+    assert rows[6] == ["PGD-20", "67.4% (64.4 to 70.2)"]
 
 
 @pytest.mark.parametrize("write", [markdown, latex])
@@ -63,7 +63,7 @@ def test_an_attack_that_a_run_did_not_meet_is_said() -> None:
     one, _, other = made_content(3)
     fewer = replace(other, assessment=replace(other.assessment, attacks=other.assessment.attacks[:1]))
     rows = markdown_rows(markdown([one, fewer]))
-    assert ["APGD-DLR", "66.1 % (63.1 - 69.0)", "not run"] in rows
+    assert ["APGD-DLR", "66.1% (63.1 to 69.0)", "not run"] in rows
     assert "their difference leaves out APGD-CE, APGD-DLR, Square-500" in markdown([one, fewer])
 
 

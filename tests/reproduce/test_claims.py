@@ -9,11 +9,12 @@ import torch
 from soar.errors import UserError
 from soar.evaluation.interval import wilson
 from soar.paper.tables import TABLES, load
-from soar.reproduce.claims import claims, judge, printed
+from soar.reproduce.claims import claims, judge
 from soar.reproduce.claims.checks import Above, All, Check, Level, LosesMore, Near, Some
 from soar.reproduce.measuring.theory import PARTS
 from soar.reproduce.planning.text_tables import cost_table, theory_rows, theory_table
 from soar.reproduce.table_result import Cell, TableResult
+from tests.reproduce.printed import printed
 
 PAPER = {table: load(table) for table in TABLES}
 TEXT = {"cost": cost_table(), "theory": theory_table()}

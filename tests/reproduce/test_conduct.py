@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import safetensors.torch
@@ -9,9 +10,10 @@ import torch
 from soar.errors import UserError
 from soar.reproduce import conduct
 from soar.reproduce.planning import experiments
-from soar.reproduce.planning.scales import SCALES
+from soar.reproduce.planning.scales import SCALES, Scale
 from soar.reproduce.running.cache import Cache
 from soar.reproduce.running.job import Event, Job
+from soar.reproduce.table_result import TableResult
 from tests.reproduce.made import Pretender
 
 SMOKE = SCALES["smoke"]
@@ -36,6 +38,14 @@ def faking(cache: Cache, *, broken: str = "") -> Pretender:
     return Pretender(work)
 
 
+def reproduce(
+    ids: list[str], scale: Scale, executor: Pretender, cache: Cache, **conditions: Any
+) -> list[TableResult]:
+    work = conduct.prepare(conduct.tables(ids), scale, cache, **conditions)
+    work.run(executor, lambda _: None)
+    return work.results()
+
+
 def test_every_table_is_in_the_order_once() -> None:
     assert sorted(conduct.ORDER) == sorted(experiments.TABLES) and len(set(conduct.ORDER)) == 22
     assert conduct.tables(["all", "foar"]) == conduct.ORDER
@@ -44,7 +54,7 @@ def test_every_table_is_in_the_order_once() -> None:
 
 
 def test_every_cell_has_the_papers_number_and_ours(cache: Cache) -> None:
-    (found,) = conduct.reproduce(["soar_complete"], SMOKE, faking(cache), cache, seeds=2)
+    (found,) = reproduce(["soar_complete"], SMOKE, faking(cache), cache, seeds=2)
     assert list(found.rows) == ["SOAR-zero init", "SOAR-rand init", "SOAR-PGD1 init"]
     cell = found.rows["SOAR-zero init"]["PGD20 black-box (R)"]
     assert (cell.paper, cell.values, cell.low, cell.high) == (2.86, (40.0, 41.0), 30.0, 50.0)
@@ -55,7 +65,7 @@ def test_every_cell_has_the_papers_number_and_ours(cache: Cache) -> None:
 
 @pytest.mark.parametrize("table", conduct.ORDER)
 def test_every_table_can_be_filled_at_smoke_scale(table: str, cache: Cache) -> None:
-    (found,) = conduct.reproduce([table], SMOKE, faking(cache), cache)
+    (found,) = reproduce([table], SMOKE, faking(cache), cache)
     for row, cells in found.rows.items():
         for column, cell in cells.items():
             assert cell.values or cell.missing, f"{row} {column}"
@@ -66,12 +76,12 @@ def test_every_table_can_be_filled_at_smoke_scale(table: str, cache: Cache) -> N
 def test_tables_share_their_work_and_a_second_call_does_nothing(cache: Cache) -> None:
     executor = faking(cache)
     tables = ["adv_linf", "adv_linf_with_std"]
-    first = conduct.reproduce(tables, SMOKE, executor, cache)
+    first = reproduce(tables, SMOKE, executor, cache)
     assert len(executor.done) == len(set(executor.done))
     work = conduct.prepare(["adv_linf_with_std"], SMOKE, cache)
     assert work.plan.todo == (), "the table with deviations asks for nothing that the other does not"
     again = faking(cache)
-    second = conduct.reproduce(tables, SMOKE, again, cache)
+    second = reproduce(tables, SMOKE, again, cache)
     assert again.done == [] and [one.rows for one in second] == [one.rows for one in first]
 
 
@@ -91,8 +101,8 @@ def test_what_fails_leaves_its_cells_empty_and_the_others_full(cache: Cache) -> 
 
 def test_only_some_rows_are_worked_on_and_the_others_show_what_is_there(cache: Cache) -> None:
     executor = faking(cache)
-    conduct.reproduce(["adv_linf"], SMOKE, executor, cache, only=["ResNet / ADV"])
-    (found,) = conduct.reproduce(["adv_linf"], SMOKE, executor, cache, only=["SOAR"])
+    reproduce(["adv_linf"], SMOKE, executor, cache, only=["ResNet / ADV"])
+    (found,) = reproduce(["adv_linf"], SMOKE, executor, cache, only=["SOAR"])
     full = [row for row, cells in found.rows.items() if all(cell.values for cell in cells.values())]
     assert full == ["ResNet / ADV", "ResNet / SOAR"]
     waiting = found.rows["ResNet / MART"]["FGSM"]
@@ -101,7 +111,7 @@ def test_only_some_rows_are_worked_on_and_the_others_show_what_is_there(cache: C
 
 
 def test_a_mean_of_fewer_seeds_than_asked_for_is_not_shown(cache: Cache) -> None:
-    conduct.reproduce(["cure_llr"], SMOKE, faking(cache), cache)
+    reproduce(["cure_llr"], SMOKE, faking(cache), cache)
     work = conduct.prepare(["cure_llr"], SMOKE, cache, seeds=3)
     cell = work.results()[0].rows["ResNet-10 / SOAR"]["PGD20"]
     assert cell.values == () and cell.command == "soar reproduce cure_llr --scale smoke --seeds 3"
@@ -110,12 +120,12 @@ def test_a_mean_of_fewer_seeds_than_asked_for_is_not_shown(cache: Cache) -> None
 
 def test_a_damaged_result_is_measured_again(cache: Cache) -> None:
     executor = faking(cache)
-    conduct.reproduce(["theory"], SMOKE, executor, cache)
+    reproduce(["theory"], SMOKE, executor, cache)
     victim = cache.result(executor.done[0])
     victim.write_text(victim.read_text().replace("40", "90"))
     again = faking(cache)
     with pytest.warns(UserWarning, match="changed since it was written"):
-        (found,) = conduct.reproduce(["theory"], SMOKE, again, cache)
+        (found,) = reproduce(["theory"], SMOKE, again, cache)
     assert again.done == executor.done[:1]
     assert all(cell.values == (40.0,) for cells in found.rows.values() for cell in cells.values())
 

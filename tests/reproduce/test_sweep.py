@@ -71,7 +71,7 @@ def test_the_verdict_tells_what_is_as_good(sweep: Sweep) -> None:
     found = [point("1", 0.40, 0.44), point("2", 0.43, 0.45), point("3", 0.1, 0.1)]
     said = verdict(sweep, found)
     assert (
-        "objective.steps=2 (44.0 ± 1.4 %)" in said
+        "objective.steps=2 (44.0 ± 1.4%)" in said
         and "within one standard deviation of it: nothing else" in said
     )
     found[0] = point("1", 0.42, 0.45)
@@ -89,7 +89,7 @@ def test_table_chart_and_file_tell_the_same(sweep: Sweep, tmp_path: Path) -> Non
     stored = json.loads((tmp_path / "deep" / "sweep.json").read_text())
     assert stored["selected"] == {"objective.steps": "2"} and stored["points"][0]["robust"] == [0.4, 0.44]
     drawn = chart(sweep, found)
-    assert "robust: 42 % (one standard deviation 39.17 % to 44.83 %) at 1" in drawn and "95 %" not in drawn
+    assert "robust: 42.0% (one standard deviation 39.2% to 44.8%) at 1" in drawn and "interval" not in drawn
     assert "prefers-color-scheme" in drawn and "objective.steps" in drawn
 
 

@@ -66,7 +66,6 @@ def collectives(world: distributed.World) -> dict[str, Any]:
     return {
         "rank": world.rank,
         "gather": world.gather({"rank": world.rank}),
-        "tensor": world.gather_tensor(torch.full((world.rank + 1,), world.rank)).tolist(),
         "mean": world.mean(torch.tensor([float(world.rank)])).tolist(),
         "from_main": world.from_main(f"said by {world.rank}"),
         "on_main": world.on_main(lambda: f"done by {world.rank}"),

@@ -15,9 +15,11 @@ from soar.data import Augmentation, Dataset, Split
 from soar.objectives import Objective, Output
 from soar.recipes.settings import GuardSettings, TrainingSettings, ValidationSettings
 from soar.threat import Linf
-from soar.training.tracking import WALL_CLOCK_FIELDS
 from soar.training.trainer import Trainer
 from soar.training.validation import Scores
+
+WALL_CLOCK_FIELDS = ("seconds", "images_per_second")
+"""the only fields in which a resumed run differs from an uninterrupted one"""
 
 
 class Plain(Objective):

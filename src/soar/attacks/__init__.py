@@ -1,7 +1,7 @@
 """Attacks: ways to search for a point that fools a model, and the engine that runs them."""
 
 from soar.attacks.apgd import APGD
-from soar.attacks.attack import Answer, Attack, Examples
+from soar.attacks.attack import ATTACKS, Answer, Attack, Examples
 from soar.attacks.batch import perturb
 from soar.attacks.contract import check_attack
 from soar.attacks.engine import Progress, run
@@ -9,12 +9,11 @@ from soar.attacks.fab import FAB
 from soar.attacks.fgsm import FGSM
 from soar.attacks.minimal_norm import minimal_norm
 from soar.attacks.pgd import PGD
-from soar.attacks.plan import Planned
 from soar.attacks.record import Outcomes
-from soar.attacks.registry import ATTACKS
 from soar.attacks.simba import SimBA
 from soar.attacks.square import Square
 from soar.attacks.transfer import Transfer
+from soar.evaluation.suites import Planned
 from soar.prediction import predict
 
 __all__ = [

@@ -11,9 +11,8 @@ from torch import Tensor
 from soar import losses, randomness
 from soar.attacks import checks, targets
 from soar.attacks.apgd_schedule import Pace, first_pace, next_pace
-from soar.attacks.attack import Answer, Examples
+from soar.attacks.attack import ATTACKS, Answer, Examples
 from soar.attacks.pgd import climb
-from soar.attacks.registry import ATTACKS
 from soar.shapes import per_example
 from soar.threat import L2, Threat
 

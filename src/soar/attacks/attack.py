@@ -21,6 +21,7 @@ from torch import Tensor
 
 from soar import randomness
 from soar.errors import UserError
+from soar.registry import Registry
 from soar.threat import Threat
 
 
@@ -182,3 +183,7 @@ def _map(function: Any, *states: Any) -> Any:
         parts = {name: _map(function, *(getattr(state, name) for state in states)) for name in names}
         return replace(states[0], **parts)
     return states[0]
+
+
+ATTACKS: Registry[Attack[Any]] = Registry("attack")
+"""the attacks that recipes and the command line know by name"""

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from soar import losses, values
 from soar.attacks import checks, targets
-from soar.attacks.attack import Answer, Examples
+from soar.attacks.attack import ATTACKS, Answer, Examples
 from soar.attacks.hyperplane import step_over
-from soar.attacks.registry import ATTACKS
 from soar.errors import UserError
 from soar.threat import Threat
 

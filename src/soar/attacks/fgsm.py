@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from soar.attacks.attack import ATTACKS
 from soar.attacks.pgd import PGD, Schedule
-from soar.attacks.registry import ATTACKS
 
 
 @ATTACKS.register("fgsm")

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from soar import epsilon, losses
 from soar.attacks import checks, targets
-from soar.attacks.attack import Answer, Examples
-from soar.attacks.registry import ATTACKS
+from soar.attacks.attack import ATTACKS, Answer, Examples
 from soar.errors import UserError
 from soar.shapes import per_example
 from soar.threat import Threat

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from soar import epsilon, randomness
 from soar.attacks import black_box, checks
-from soar.attacks.attack import Answer, Examples
+from soar.attacks.attack import ATTACKS, Answer, Examples
 from soar.attacks.dct import dct_waves
-from soar.attacks.registry import ATTACKS
 from soar.errors import UserError
 from soar.shapes import per_example
 from soar.threat import Linf, Threat

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from soar.attacks import black_box, checks, square_l2, square_linf
-from soar.attacks.attack import Answer, Examples, select
-from soar.attacks.registry import ATTACKS
+from soar.attacks.attack import ATTACKS, Answer, Examples, select
 from soar.shapes import per_example
 from soar.threat import L2, Threat
 

@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     from soar.distributed import joined
     from soar.evaluation.diagnose import diagnose
     from soar.evaluation.journal import remove_journals
-    from soar.evaluation.verdict_table import verdict_table
+    from soar.evaluation.table import verdict_table
 
     device = set_up_machine(arguments)
     given = subject(arguments)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar.cli.subject import add_checkpoint_flag, external_model
+from soar.cli.subject import add_model_flags, external_model
 from soar.errors import UserError
 from soar.files import ready_folder
 
@@ -28,12 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"{parser.prog} RUN --format FORMAT -o PATH | "
         f"{parser.prog} --model MODULE:CALLABLE --weights FILE --data NAME --format FORMAT -o PATH"
     )
-    parser.add_argument(
-        "run_folder", nargs="?", type=Path, metavar="RUN", help="a run folder of `soar train`"
-    )
-    parser.add_argument("--model", metavar="MODULE:CALLABLE", help="a function that returns any torch model")
-    parser.add_argument("--weights", type=Path, metavar="FILE", help="its weights, .safetensors or .pt")
-    add_checkpoint_flag(parser)
+    add_model_flags(parser)
     parser.add_argument(
         "--data", metavar="NAME", help="with --model: data whose first test images the file is checked with"
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from soar.cli.common import set_up_machine
 from soar.device import choose
 from soar.errors import UserError
+from soar.text import duration, percent
 
 if TYPE_CHECKING:
     from soar.runs import Run
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from soar.training.cost import Cost
 
 _WIDTH = 12
-_YEAR = 365.25 * 24 * 3600
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -140,9 +139,10 @@ def _of_validation(cost: Cost) -> list[tuple[str, str]]:
     each = "" if work.seconds is None else f"; {_number(work.seconds)} s"
     what = "work" if cost.seconds is None else "time"
     most = f"at most {work.forwards} passes forwards and {work.backwards} backwards each{each}"
+    share = f"{percent(cost.validation_share)} of the {what}"
     return [
         ("validation", f"{work.times} times {work.images:,} images, {most}"),
-        ("", f"{cost.validation_share:.1%} of the {what}, if {work.needed:.0%} of these passes are needed"),
+        ("", f"{share}, if {work.needed:.0%} of these passes are needed"),
     ]
 
 
@@ -151,7 +151,7 @@ def _time(cost: Cost, origin: str) -> str:
         return f"unknown ({origin})"
     rate = cost.flop / cost.seconds / cost.processes / 1e9
     each = " a process" if cost.processes > 1 else ""
-    whole = f"{_clock(cost.seconds)}, {_clock(cost.seconds / cost.epochs)} an epoch"
+    whole = f"{duration(cost.seconds)}, {duration(cost.seconds / cost.epochs)} an epoch"
     return f"{whole} ({origin}, {_number(rate)} GFLOP/s{each})"
 
 
@@ -165,7 +165,7 @@ def _of_processes(trainer: Trainer, cost: Cost) -> list[str]:
         if number < cost.processes:
             continue
         other = cost.among(number)
-        spent = "unknown" if other.seconds is None else _clock(other.seconds)
+        spent = "unknown" if other.seconds is None else duration(other.seconds)
         each = settings.batch_size // number
         lines.append(f"{number:>9}  {each:>11}  {other.exchanged / 2**20:>23.3g}  {spent:>12}")
     where = "the same hardware" if cost.seconds is not None else "hardware"
@@ -179,14 +179,3 @@ def _number(value: float) -> str:
     ('0.307', '17.8', '10,000', '0.000546')
     """
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _clock(seconds: float) -> str:
-    """Write a duration; below a minute with a tenth of a second, above a century in years.
-
-    >>> _clock(12.34), _clock(3725.4), _clock(200_000), _clock(1e12)
-    ('12.3 s', '1:02:05', '2 days, 7:33:20', '31,688 years')
-    """
-    if seconds > 100 * _YEAR:
-        return f"{_number(seconds / _YEAR)} years"
-    return f"{seconds:.1f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))

@@ -34,12 +34,7 @@ def add_subject_flags(parser: argparse.ArgumentParser, *, examples: str) -> None
     parser.usage = (
         f"{parser.prog} RUN [flags] | {parser.prog} --model MODULE:CALLABLE --weights FILE --data NAME"
     )
-    parser.add_argument(
-        "run_folder", nargs="?", type=Path, metavar="RUN", help="a run folder of `soar train`"
-    )
-    parser.add_argument("--model", metavar="MODULE:CALLABLE", help="a function that returns any torch model")
-    parser.add_argument("--weights", type=Path, metavar="FILE", help="its weights, .safetensors or .pt")
-    add_checkpoint_flag(parser)
+    add_model_flags(parser)
     parser.add_argument("--data", metavar="NAME", help="data set (default: that of the run)")
     parser.add_argument("--split", choices=("test", "validation", "train"), default="test")
     parser.add_argument("--examples", type=int, metavar="N", help=f"only the first N images ({examples})")
@@ -47,6 +42,16 @@ def add_subject_flags(parser: argparse.ArgumentParser, *, examples: str) -> None
     parser.add_argument("--eps", metavar="EPS", help="such as 8/255 (default: that of the run)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batch-size", type=int, default=128, metavar="N")
+
+
+def add_model_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare the model: a run, perhaps with one of its checkpoints, or a function with weights."""
+    parser.add_argument(
+        "run_folder", nargs="?", type=Path, metavar="RUN", help="a run folder of `soar train`"
+    )
+    parser.add_argument("--model", metavar="MODULE:CALLABLE", help="a function that returns any torch model")
+    parser.add_argument("--weights", type=Path, metavar="FILE", help="its weights, .safetensors or .pt")
+    add_checkpoint_flag(parser)
 
 
 def add_checkpoint_flag(parser: argparse.ArgumentParser) -> None:

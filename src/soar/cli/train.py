@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from soar.cli import plan
 from soar.cli.common import add_machine_flags, mode, set_up_machine
 from soar.errors import UserError
+from soar.text import percent
 
 if TYPE_CHECKING:
     from soar.recipes import Recipe
@@ -120,8 +121,8 @@ def _tell(opened: Run, result: FitResult, *, quiet: bool) -> None:
         return
     if result.best_scores is not None:
         scores = result.best_scores
-        robust = "" if scores.robust is None else f", robust {scores.robust:.1%}"
-        print(f"best on validation: clean {scores.clean:.1%}{robust} (step {scores.step})")
+        robust = "" if scores.robust is None else f", robust {percent(scores.robust)}"
+        print(f"best on validation: clean {percent(scores.clean)}{robust} (step {scores.step})")
     print(f"{opened.path}; evaluate it with: soar evaluate {opened.path}")
 
 

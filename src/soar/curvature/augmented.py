@@ -92,7 +92,7 @@ def gauss_newton_augmented(
         residual = p - torch.nn.functional.one_hot(y, p.shape[1])
         pulled = scale * (softmax_curvature(p, t) + direction.last[:, None] * residual)
         # A pass that could be differentiated leaves weight gradients out, also where layers are replaced by
-        # `soar.convolution.FastDoubleBackward`; its graph goes at once.
+        # `soar.double_backward.FastDoubleBackward`; its graph goes at once.
         slope = torch.autograd.grad(outputs, points, residual, create_graph=True)[0].detach()
         (top,) = torch.autograd.grad(outputs, points, pulled, create_graph=True)
         last = scale * (residual * t).sum(dim=1) + corner * direction.last

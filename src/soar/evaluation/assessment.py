@@ -11,7 +11,6 @@ from torch import Tensor
 
 from soar import epsilon, values
 from soar.errors import unknown
-from soar.evaluation import diagnosis
 from soar.evaluation.attack_result import AttackResult as AttackResult
 from soar.evaluation.attack_result import bits, from_bits, whole
 from soar.evaluation.diagnosis import Diagnosis, Verdict
@@ -44,7 +43,7 @@ class Assessment:
     """what is odd about the model's answers"""
     environment: dict[str, Any] = field(default_factory=dict)
     predicted: Tensor | None = None
-    """what the model says about each clean image; files of version 1 do not tell"""
+    """what the model says about each clean image, where that is known"""
     classes: tuple[str, ...] = ()
     """the name of every class, where they are known"""
     diagnosis: Diagnosis | None = None
@@ -80,7 +79,7 @@ class Assessment:
             name: an attack's label, "clean" or "worst case"
 
         Returns:
-            One class an example; none if the assessment was read from a file of version 1.
+            One class an example; None where that is not known.
         """
         if name not in (CLEAN, WORST):
             return self._result(name).said
@@ -100,7 +99,7 @@ class Assessment:
         return int(self.survivors(name).sum()) / max(1, len(self))
 
     def interval(self, name: str) -> tuple[float, float]:
-        """Give the 95 % interval of an accuracy."""
+        """Give the 95% interval of an accuracy."""
         return wilson(int(self.survivors(name).sum()), len(self))
 
     @property
@@ -189,31 +188,15 @@ class Assessment:
 
     @staticmethod
     def load(path: Path | str) -> Assessment:
-        """Read an assessment that was saved, by this version or an older one.
+        """Read an assessment that was saved.
 
         Raises:
-            UserError: if the file is not one, is damaged, or of a version that is not known
+            UserError: if the file is not one, is damaged, or of another version of the format
         """
-        return read_json(
-            values.place(path, "path"),
-            kind=KIND,
-            formats=(1, 2, FORMAT),
-            make=Assessment.from_dict,
-            renew=_renewed,
-        )
+        return read_json(values.place(path, "path"), kind=KIND, version=FORMAT, make=Assessment.from_dict)
 
     def _result(self, name: str) -> AttackResult:
         for result in self.attacks:
             if result.label == name:
                 return result
         raise unknown("attack", name, self.names, "assessment")
-
-
-def _renewed(stored: dict[str, Any]) -> dict[str, Any]:
-    """Add what older versions did not have; the first files of version 1 had no notes and samples either."""
-    attacks = [{"survivors_only": False, "samples": 1, "said": None} | one for one in stored["attacks"]]
-    added: dict[str, Any] = {"kind": KIND, "notes": [], "classes": [], "predicted": None, "diagnosis": None}
-    whole = added | stored | {"format": FORMAT, "attacks": attacks, "weights": None}
-    if whole["diagnosis"] is not None:
-        whole["diagnosis"] = diagnosis.renewed(whole["diagnosis"])
-    return whole

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from soar.attacks.plan import Planned
+from soar.evaluation.suites import Planned
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class AttackResult:
     """how many answers of a randomised model were averaged at every point"""
     said: Tensor | None = None
     """the class said at the point that fools the model, the label where it stayed right, and the clean
-    prediction where it was wrong from the start; files of version 1 do not tell"""
+    prediction where it was wrong from the start; None where that is not known"""
 
     def select(self, rows: Tensor) -> AttackResult:
         """Give the same of some examples only."""

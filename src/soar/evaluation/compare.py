@@ -25,7 +25,7 @@ class Difference:
     difference: float
     """first minus second"""
     low: float
-    """the lower end of the 95 % interval of the difference"""
+    """the lower end of the 95% interval of the difference"""
     high: float
     only_first: int
     """examples that only the first gets right"""

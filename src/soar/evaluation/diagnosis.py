@@ -133,23 +133,12 @@ class Diagnosis:
 
     @staticmethod
     def load(path: Path | str) -> Diagnosis:
-        """Read a diagnosis that was saved, by this version or an older one.
+        """Read a diagnosis that was saved.
 
         Raises:
-            UserError: if the file is not one, or of a version that is not known
+            UserError: if the file is not one, or of another version of the format
         """
-        return read_json(
-            values.place(path, "path"),
-            kind=KIND,
-            formats=(1, FORMAT),
-            make=Diagnosis.from_dict,
-            renew=renewed,
-        )
-
-
-def renewed(stored: dict[str, Any]) -> dict[str, Any]:
-    """Add what version 1 did not have."""
-    return stored | {"format": FORMAT, "weights": None}
+        return read_json(values.place(path, "path"), kind=KIND, version=FORMAT, make=Diagnosis.from_dict)
 
 
 def strongest_first(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:

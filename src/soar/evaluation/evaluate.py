@@ -56,7 +56,7 @@ def evaluate(
         data_name: what to call the data in the record
         progress: "auto", "live", "plain" or "quiet"
         journal: a file for what is found on the way; a second call with the same arguments goes on from it
-        fast: attack a copy with batch norms folded and filters stored as fast kernels like it; logits change
+        fast: attack a copy with batch norms fused and filters stored as fast kernels like it; logits change
             by rounding only
         check: add what can be said about gradient masking for next to nothing
         class_names: what the classes are called, for the record

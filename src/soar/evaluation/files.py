@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -58,33 +58,29 @@ def read_json(
     path: Path,
     *,
     kind: str,
-    formats: Collection[int],
+    version: int,
     make: Callable[[dict[str, Any]], T],
-    renew: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> T:
     """Read a JSON file that this software wrote.
 
     Args:
         path: the file
         kind: what it should hold, such as "assessment"
-        formats: the versions that are understood
+        version: of the format
         make: turns the plain values into what they stand for
-        renew: brings the plain values of an older version into the form of the last one
 
     Raises:
         UserError: if the file cannot be read, is damaged, holds something else or is of another version
     """
     stored = _stored(path, kind)
-    version = stored["format"]
-    if type(version) is not int or version not in formats:
-        known = " or ".join(map(str, sorted(formats)))
+    got = stored["format"]
+    if type(got) is not int or got != version:
         raise UserError(
-            f"{path}: got version {version!r} of the {kind} format, expected {known};"
+            f"{path}: got version {got!r} of the {kind} format, expected {version};"
             " it was written by another version of soar"
         )
     try:
-        renewed = renew(stored) if renew is not None and version < max(formats) else stored
-        checked = msgspec.convert(renewed, SHAPES.get(kind, dict))
+        checked = msgspec.convert(stored, SHAPES.get(kind, dict))
         return make(msgspec.to_builtins(checked))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UserError(f"{path}: damaged {kind} ({_one_line(error)})") from None

@@ -12,10 +12,11 @@ from soar.errors import first_line
 from soar.evaluation.assessment import Assessment, AttackResult
 from soar.evaluation.diagnosis import Diagnosis, Evidence
 from soar.evaluation.evidence import black_box, consistency, gradients, losses
-from soar.evaluation.evidence.judgement import counted, not_made, percent, share_of
+from soar.evaluation.evidence.judgement import counted, not_made, share_of
 from soar.evaluation.evidence.slopes import gradient_numbers
 from soar.model_state import placement, untouched
 from soar.prediction import as_input, predict
+from soar.text import percent
 
 # Shares of this many examples are known to within nine points, and their slopes cost less than PGD-3.
 MOST_EXAMPLES = 128

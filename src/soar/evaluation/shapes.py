@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -11,7 +11,6 @@ from msgspec import Meta
 # Numbers up to here are the same in every language that reads JSON.
 _LARGEST = 2**53 - 1
 
-T = TypeVar("T")
 Plain = bool | int | float | str | None
 Flags = Annotated[str, Meta(pattern="^[01]*$")]
 Count = Annotated[int, Meta(ge=0, le=_LARGEST)]
@@ -85,7 +84,7 @@ class AccuracyShape(msgspec.Struct, forbid_unknown_fields=True):
     share: Annotated[Share, Meta(description="the share of all examples")]
     interval: Annotated[
         list[Share],
-        Meta(description="the 95 % interval (Wilson): lower and upper end", min_length=2, max_length=2),
+        Meta(description="the 95% interval (Wilson): lower and upper end", min_length=2, max_length=2),
     ]
 
 
@@ -110,7 +109,7 @@ class AttackShape(msgspec.Struct, forbid_unknown_fields=True):
         list[Count] | None,
         Meta(
             description="the class said at the point that fools the model; the label where it stayed right;"
-            " predicted where it was wrong from the start; null in files that were version 1"
+            " predicted where it was wrong from the start; null where that is not known"
         ),
     ]
     forward: Annotated[list[Count], Meta(description="predictions spent on each example")]
@@ -140,7 +139,7 @@ class AssessmentShape(msgspec.Struct, forbid_unknown_fields=True):
     correct: Annotated[Flags, Meta(description="1 where the clean image is classified right")]
     predicted: Annotated[
         list[Count] | None,
-        Meta(description="the class said about each clean image; null in files that were version 1"),
+        Meta(description="the class said about each clean image; null where that is not known"),
     ]
     attacks: Annotated[list[AttackShape], Meta(description="in the order in which they ran")]
     notes: Annotated[list[str], Meta(description="what is odd about the model's answers")]

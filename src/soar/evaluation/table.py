@@ -1,4 +1,4 @@
-"""Assessments as tables for the terminal."""
+"""Assessments and diagnoses for the terminal."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING
 
 from soar import files
 from soar.evaluation.assessment import WORST, Assessment
+from soar.evaluation.diagnosis import Diagnosis, Verdict
+from soar.text import interval, percent
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.table import Table
 
-    from soar.evaluation.compare import Comparison
+
+STYLES: dict[Verdict, str] = {"sound": "bold green", "suspicious": "bold yellow", "masked": "bold red"}
+MEANING: dict[Verdict, str] = {
+    "sound": "nothing speaks against it; what attacks found is what there is to find",
+    "suspicious": "some attacks may have been misled; do not quote its robust accuracy before the next steps",
+    "masked": "attacks were misled by hidden gradients; its robust accuracy under them means nothing",
+}
 
 
 def table(assessment: Assessment) -> Table:
@@ -30,7 +38,7 @@ def table(assessment: Assessment) -> Table:
         caption_justify="left",
     )
     made.add_column("attack")
-    for heading in ("accuracy", "95 % interval", "forward", "backward", "seconds"):
+    for heading in ("accuracy", "95% interval", "forward", "backward", "seconds"):
         made.add_column(heading, justify="right")
     cumulative = {result.label for result in assessment.attacks if result.survivors_only}
     seconds = {result.label: result.seconds for result in assessment.attacks}
@@ -40,44 +48,11 @@ def table(assessment: Assessment) -> Table:
         made.add_row(
             escape(f"{name} *" if name in cumulative else name),
             percent(assessment.accuracy(name)),
-            between(assessment.interval(name)),
+            interval(*assessment.interval(name)),
             f"{forward:.1f}",
             f"{backward:.1f}",
             "" if time is None else f"{time:.1f}",
             style="bold" if name == WORST else "",
-        )
-    return made
-
-
-def comparison_table(comparison: Comparison) -> Table:
-    """Make a table of two assessments side by side: clean, each attack in common, worst case."""
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    made = Table(
-        box=box.SIMPLE_HEAD,
-        title=escape(
-            f"{comparison.first} (first) and {comparison.second} (second) on {comparison.examples} images of"
-            f" {comparison.data}, {comparison.threat}"
-        ),
-        title_justify="left",
-        caption=escape(_left_out(comparison)),
-        caption_justify="left",
-    )
-    made.add_column("attack")
-    for heading in ("first", "second", "difference", "95 % interval", "only first", "only second"):
-        made.add_column(heading, justify="right")
-    for row in comparison.rows:
-        made.add_row(
-            escape(row.name),
-            percent(row.first),
-            percent(row.second),
-            f"{100 * row.difference:+.1f}",
-            f"{100 * row.low:+.1f} to {100 * row.high:+.1f}",
-            str(row.only_first),
-            str(row.only_second),
-            style="bold" if row.name == WORST else "",
         )
     return made
 
@@ -99,22 +74,32 @@ def save_picture(console: Console, path: Path) -> None:
     files.write(path, re.sub(r"@font-face\s*{.*?}", "", picture, flags=re.DOTALL))
 
 
-def percent(share: float) -> str:
-    """Write a share in per cent.
+def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
+    """Make what is printed of a diagnosis: a block for each check, the verdict, and what to run next.
 
-    >>> percent(0.5625)
-    '56.2 %'
+    Args:
+        found: the diagnosis
+        run: the run folder to name in what should be run next
     """
-    return f"{100 * share:.1f} %"
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
 
-
-def between(limits: tuple[float, float]) -> str:
-    """Write an interval in per cent.
-
-    >>> between((0.1, 0.25))
-    '10.0 - 25.0'
-    """
-    return f"{100 * limits[0]:.1f} - {100 * limits[1]:.1f}"
+    title = f"\n{found.model} on {found.examples} images of {found.data}, {found.threat}"
+    lines: list[Text | Padding] = [Text(title), Text()]
+    for one in found.evidence:
+        lines.append(Text.assemble((f"{one.finding:<11}", STYLES[one.finding]), (one.title, "bold")))
+        lines.append(Padding(Text(one.sentence), (0, 0, 0, 11)))
+        if one.finding != "sound":
+            lines.append(Padding(Text(f"rule: {one.rule}", style="dim"), (0, 0, 0, 11)))
+    verdict = found.verdict
+    is_partial = verdict == "sound" and not all(one.was_made for one in found.evidence)
+    meaning = found.summary if is_partial else MEANING[verdict]
+    lines += [Text(), Text.assemble("verdict: ", (verdict, STYLES[verdict]), f" - {meaning}")]
+    if not found.is_whole:
+        lines.append(Text("this is a first look; soar diagnose makes all checks"))
+    lines += [Text(f"next: {advice.replace('RUN', run, 1)}") for advice in found.advice]
+    return Group(*lines)
 
 
 def _caption(assessment: Assessment) -> str:
@@ -122,18 +107,6 @@ def _caption(assessment: Assessment) -> str:
     if any(result.survivors_only for result in assessment.attacks):
         caption += "\n* on what earlier attacks have left; the accuracy is what is left then"
     return caption
-
-
-def _left_out(comparison: Comparison) -> str:
-    lines = [
-        "difference: first minus second, in points, on the same images",
-        "only first, only second: images that only one of them gets right",
-    ]
-    if comparison.left_out:
-        lines.append(f"{comparison.left_out} images that only one of them holds are left out")
-    if comparison.attacks_left_out:
-        lines.append(f"not run on both in the same way: {', '.join(comparison.attacks_left_out)}")
-    return "\n".join(lines)
 
 
 def _title(assessment: Assessment) -> str:

@@ -8,16 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from soar.attacks import Outcomes, Progress, run
-from soar.attacks.plan import Planned
 from soar.evaluation.attack_result import AttackResult, describe
-from soar.evaluation.averaged import Averaged
-from soar.evaluation.faster import faster
 from soar.evaluation.inspection import inspect
 from soar.evaluation.journal import Journal
+from soar.evaluation.suites import Planned
+from soar.fuse import inference_copy
 from soar.model_state import placement, probing
-from soar.prediction import as_input, predict
+from soar.prediction import as_input, logits_of, predict
 from soar.progress import Mode
 from soar.progress import Progress as Bar
+from soar.text import percent
 from soar.threat import Threat
 
 # The engine holds what it attacks as floats, so it is given so many batches at a time, however long the data.
@@ -49,7 +49,7 @@ class Work:
             sample = self.images[:_SAMPLE]
             with probing(self.model):
                 predict(self.model, sample)  # says clearly what is wrong with a model that gives no answer
-            self.model = faster(self.model, as_input(sample, device, dtype))
+            self.model = inference_copy(self.model, as_input(sample, device, dtype))
         with probing(self.model):
             self.logits = predict(self.model, self.images, self.batch_size)
         self.notes = inspect(self.model, self.images, self.labels, self.logits, batch_size=self.batch_size)
@@ -98,7 +98,7 @@ class Work:
                 self.journal.write(planned.attack.label, index, progress.settled, outcomes)
             bar.expect((behind + progress.share * len(rows)) / of)
             # Who is fooled is settled first, so the share of the settled would begin far too low.
-            most = f"{(left - progress.done + progress.robust) / len(self.images):.1%}"
+            most = percent((left - progress.done + progress.robust) / len(self.images))
             is_last = bar.done + len(progress.settled) == bar.total
             bar.advance(len(progress.settled), robust=most if is_last else f"at most {most}")
 
@@ -115,3 +115,23 @@ class Work:
             clean_logits=self.logits[rows.to(self.logits.device)],
             progress=listen,
         )
+
+
+class Averaged(nn.Module):
+    """Asks a model several times and gives the mean of its logits (expectation over transformation).
+
+    An attack on a randomised model that follows one answer's slope follows noise, and a point that fools one
+    answer out of many has proved little. Both are about the mean here.
+
+    Args:
+        model: any module that maps images to logits
+        samples: how often to ask
+    """
+
+    def __init__(self, model: nn.Module, samples: int) -> None:
+        super().__init__()
+        self.model, self.samples = model, samples
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Give the mean of the logits."""
+        return torch.stack([logits_of(self.model, x) for _ in range(self.samples)]).mean(dim=0)

@@ -7,8 +7,7 @@ from soar.objectives.foar import FOAR
 from soar.objectives.llr import LLR
 from soar.objectives.mart import MART
 from soar.objectives.mma import MMA
-from soar.objectives.objective import Objective, Output
-from soar.objectives.registry import OBJECTIVES
+from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.objectives.soar import SOAR
 from soar.objectives.standard import Standard
 from soar.objectives.trades import TRADES

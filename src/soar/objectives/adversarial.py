@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from soar.attacks.batch import perturb
 from soar.attacks.pgd import PGD
 from soar.objectives import checks
-from soar.objectives.objective import Objective, Output
-from soar.objectives.registry import OBJECTIVES
+from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.prediction import logits_of
 from soar.threat import Threat
 

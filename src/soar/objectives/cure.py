@@ -8,12 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from soar import curvature
-from soar.convolution import FastDoubleBackward
+from soar.double_backward import FastDoubleBackward
 from soar.losses import cross_entropy
 from soar.objectives import checks
 from soar.objectives.inner_passes import full_precision, statistics
-from soar.objectives.objective import Objective, Output
-from soar.objectives.registry import OBJECTIVES
+from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.prediction import logits_of
 from soar.shapes import per_example
 from soar.threat import Threat

@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from soar.convolution import FastDoubleBackward
 from soar.curvature import input_gradient
+from soar.double_backward import FastDoubleBackward
 from soar.losses import cross_entropy
 from soar.objectives import checks
-from soar.objectives.objective import Objective, Output
-from soar.objectives.registry import OBJECTIVES
+from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.objectives.starts import Start
 from soar.prediction import logits_of
 from soar.threat import Threat

@@ -9,14 +9,13 @@ from torch import Tensor, nn
 
 from soar import curvature, randomness
 from soar.attacks.recall import recalled
-from soar.convolution import FastDoubleBackward
+from soar.double_backward import FastDoubleBackward
 from soar.losses import cross_entropy
 from soar.model_state import probing
 from soar.objectives import checks
 from soar.objectives.ascent import Ascent
 from soar.objectives.inner_passes import depends_on_mode, full_precision, statistics
-from soar.objectives.objective import Objective, Output
-from soar.objectives.registry import OBJECTIVES
+from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.prediction import logits_of
 from soar.threat import Threat
 

@@ -18,8 +18,7 @@ from soar.objectives import checks
 from soar.objectives.ascent import ascend
 from soar.objectives.inner_passes import statistics
 from soar.objectives.margins import Margins
-from soar.objectives.objective import Objective, Output
-from soar.objectives.registry import OBJECTIVES
+from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.prediction import logits_of
 from soar.shapes import per_example
 from soar.threat import Linf, Threat

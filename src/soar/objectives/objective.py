@@ -16,6 +16,7 @@ from soar.inputs import check_batch, check_images, check_numbers
 from soar.losses import cross_entropy
 from soar.model_state import require_module
 from soar.prediction import knowing
+from soar.registry import Registry
 from soar.threat import Threat, require_threat
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -183,3 +184,7 @@ class Objective(nn.Module, ABC):
         if self.threat is None:
             raise UserError(f"{type(self).__name__} needs a threat, such as Linf('8/255') (field threat)")
         return self.threat
+
+
+OBJECTIVES: Registry[Objective] = Registry("objective")
+"""the objectives that recipes and the command line know by name"""

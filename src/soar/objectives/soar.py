@@ -19,14 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from soar import curvature, randomness
-from soar.convolution import FastDoubleBackward
+from soar.double_backward import FastDoubleBackward
 from soar.errors import UserError
 from soar.losses import cross_entropy
 from soar.objectives import checks
 from soar.objectives.inner_passes import Statistics, full_precision, statistics, warn_about_batch_norm
-from soar.objectives.objective import Objective, Output
+from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.objectives.penalty_clip import PenaltyClip
-from soar.objectives.registry import OBJECTIVES
 from soar.objectives.starts import Start
 from soar.prediction import logits_of
 from soar.threat import Threat

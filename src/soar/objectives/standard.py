@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from soar.objectives.objective import Objective, Output
-from soar.objectives.registry import OBJECTIVES
+from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.prediction import logits_of
 
 

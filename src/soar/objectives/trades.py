@@ -13,8 +13,7 @@ from soar.model_state import probing
 from soar.objectives import checks
 from soar.objectives.ascent import Ascent, near
 from soar.objectives.inner_passes import depends_on_mode, statistics
-from soar.objectives.objective import Objective, Output
-from soar.objectives.registry import OBJECTIVES
+from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.prediction import logits_of
 from soar.threat import Threat
 

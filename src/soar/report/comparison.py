@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from soar import text
 from soar.errors import UserError
 from soar.evaluation.assessment import WORST, Assessment
 from soar.evaluation.compare import Comparison, Difference, compare
-from soar.report.content import RunContent
-from soar.report.standing import standing
+from soar.report.content import RunContent, standing
 
 
 def difference(one: Assessment, other: Assessment, name: str) -> Difference | None:
@@ -24,10 +24,10 @@ def difference(one: Assessment, other: Assessment, name: str) -> Difference | No
 
 
 def points(found: Difference | None) -> str:
-    """Write a difference in points with its paired 95 % interval."""
+    """Write a difference in points with its paired 95% interval."""
     if found is None:
         return "not comparable"
-    return f"{100 * found.difference:+.1f} ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
+    return f"{text.points(found.difference)} ({text.points(found.low)} to {text.points(found.high)})"
 
 
 def is_clear(found: Difference) -> bool:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from soar.evaluation import Assessment
 from soar.evaluation.diagnosis import Diagnosis
+from soar.evaluation.table import MEANING
 from soar.report.drawing.data import Curve, Surface
+
+Kind = Literal["sound", "suspicious", "masked", "unknown"]
+SIGNS: dict[Kind, str] = {"sound": "✓", "suspicious": "!", "masked": "✗", "unknown": "?"}
+DISTRUST = f"Not to be trusted: {MEANING['masked']}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,3 +79,37 @@ class RunContent:
     commands: tuple[str, ...]
     """what to type to repeat it"""
     environment: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the diagnosis of a run amounts to."""
+
+    kind: Kind
+    word: str
+    """the verdict as a reader should meet it"""
+    reason: str
+    """the strongest evidence, or how to get some"""
+
+    @property
+    def sign(self) -> str:
+        """A sign beside the word, so that the colour is not alone."""
+        return SIGNS[self.kind]
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether the robust accuracy means nothing."""
+        return self.kind == "masked"
+
+
+def standing(run: RunContent) -> Standing:
+    """Sum up the diagnosis of a run."""
+    found = run.diagnosis
+    if found is None:
+        return Standing(
+            "unknown", "not diagnosed", "Run soar diagnose on its folder to look for gradient masking."
+        )
+    if found.is_whole:
+        return Standing(found.verdict, found.verdict, found.summary)
+    more = "Only the cheap checks were made: run soar diagnose on its folder for all of them."
+    return Standing(found.verdict, f"{found.verdict}, at first look", f"{found.summary} {more}")

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from soar import __version__, checkpoints, runs
-from soar.data import Dataset, Split
+from soar.data import Dataset
 from soar.errors import FileError, UserError
 from soar.evaluation import Assessment, evaluate
 from soar.evaluation.assessment import WORST
-from soar.evaluation.faster import faster
 from soar.evaluation.journal import fingerprint, remove_journals
 from soar.evaluation.suites import resolve
+from soar.fuse import inference_copy
 from soar.locks import reserved
 from soar.model_state import placement
 from soar.prediction import as_input
@@ -27,7 +27,7 @@ from soar.report.content import RunContent, Specimen
 from soar.report.drawing.data import Surface
 from soar.report.exhibits import training_curves
 from soar.report.exhibits.cache import Cache
-from soar.report.exhibits.classes import classes_broken, found_ends
+from soar.report.exhibits.classes import classes_broken
 from soar.report.exhibits.commands import commands
 from soar.report.exhibits.eps_curve import FACTORS, Breaks, curves, measure
 from soar.report.exhibits.gallery import gallery
@@ -75,12 +75,10 @@ def gather(
     if not len(data.test):
         raise UserError(f"{data.name}: got no test images, expected at least one")
     model = _trained(run, data).to(device)
-    quick = faster(model, as_input(data.test.images[:4], *placement(model)))
-
-    def subject(split: Split) -> Subject:
-        return Subject(model=quick, split=split, threat=run.threat(), seed=seed, progress=progress)
-
-    shown = subject(data.test.first(examples))
+    quick = inference_copy(model, as_input(data.test.images[:4], *placement(model)))
+    shown = Subject(
+        model=quick, split=data.test.first(examples), threat=run.threat(), seed=seed, progress=progress
+    )
     cache = Cache(run.path / FOLDER, _fingerprint(model, data.name, shown), say)
     found = _assessment(run, data, model, shown, cache, say)
     diagnosis = find_diagnosis(run.path, found.data, found.threat, run.weights(), say)
@@ -101,7 +99,7 @@ def gather(
             "gallery", tuple[Specimen, ...], lambda: gallery(shown, breaks), about=repr(breaks)
         ),
         surfaces=cache.kept("surfaces", tuple[Surface, ...], lambda: surfaces(shown)),
-        classes_broken=classes_broken(found, len(data.classes), _ends(found, data.test, subject, cache)),
+        classes_broken=classes_broken(found, len(data.classes), found.said(WORST)),
         recipe=(run.path / "recipe.toml").read_text(),
         commands=commands(run.path, environment, found, is_diagnosed=diagnosis is not None),
         environment=environment,
@@ -187,16 +185,6 @@ def _breaks(shown: Subject, cache: Cache) -> Breaks:
     return measure(
         shown, attacks, known=known, keep=lambda found: cache.save("eps_curve", found, about=about)
     )
-
-
-def _ends(found: Assessment, test: Split, subject: Callable[[Split], Subject], cache: Cache) -> Tensor:
-    """Give the class that each broken example ends in."""
-    noted = found.said(WORST)
-    if noted is not None:
-        return noted
-    about = repr((found.index.tolist(), found.survivors(WORST).tolist()))
-    kept = cache.kept("ends", tuple[int, ...], lambda: found_ends(found, test, subject), about=about)
-    return torch.tensor(kept, dtype=torch.int64)
 
 
 def _environment(path: Path, say: Say) -> dict[str, Any]:

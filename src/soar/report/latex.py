@@ -25,8 +25,8 @@ def table(title: str, rows: Sequence[Sequence[str]]) -> str:
         title: the caption
         rows: the heads, then what stands below them; the first column is text, the others are numbers
 
-    >>> print(table("Robust", [["run", "PGD-20"], ["a_b", "66.1 % (63.1 - 69.0)"]]).splitlines()[8:10])
-    ['\\midrule', 'a\\_b & 66.1\\,\\% {\\small(63.1--69.0)} \\\\']
+    >>> print(table("Robust", [["run", "PGD-20"], ["a_b", "66.1% (63.1 to 69.0)"]]).splitlines()[8:10])
+    ['\\midrule', 'a\\_b & 66.1\\% {\\small(63.1 to 69.0)} \\\\']
     """
     head, *body = rows
     return "\n".join(
@@ -51,20 +51,19 @@ def table(title: str, rows: Sequence[Sequence[str]]) -> str:
 def escaped(text: str) -> str:
     r"""Escape what LaTeX would take for a command.
 
-    >>> escaped("100 % of a_b")
-    '100 \\% of a\\_b'
+    >>> escaped("100% of a_b")
+    '100\\% of a\\_b'
     """
     return "".join(_ESCAPED.get(character, character) for character in " ".join(text.split()))
 
 
 def _number(text: str) -> str:
-    r"""Set a number with its minus, its thin space and its interval as a printer would.
+    r"""Set a number with its minus and its interval as a printer would.
 
     >>> _number("-47.4 (-51.2 to -43.6)")
     '$-$47.4 {\\small($-$51.2 to $-$43.6)}'
     """
-    made = escaped(text).replace(r" \%", r"\,\%")
-    made = re.sub(r"(?<=\d) - (?=\d)", "--", made)
+    made = escaped(text)
     made = re.sub(r"(?<![\w-])-(?=\d)", "$-$", made)
     return re.sub(r"\([^()]*\d\)", lambda found: rf"{{\small{found[0]}}}", made)
 

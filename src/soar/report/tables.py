@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from soar import __version__
 from soar.errors import UserError
 from soar.evaluation.assessment import CLEAN, WORST
-from soar.evaluation.table import between, percent
 from soar.report.comparison import best, caveats, difference, points
-from soar.report.content import RunContent
+from soar.report.content import DISTRUST, RunContent, standing
 from soar.report.latex import PACKAGES, table
 from soar.report.sections.attacks import labels
-from soar.report.standing import DISTRUST, standing
+from soar.text import interval, percent
 
 _DAGGER = "†"
 _MARKDOWN = re.compile(r"([\\`*_\[\]#|~$>])")
@@ -92,7 +91,7 @@ def _share(run: RunContent, label: str) -> str:
     if label not in found.names:
         return "not run"
     dagger = f" {_DAGGER}" if label != CLEAN and standing(run).is_masked else ""
-    return f"{percent(found.accuracy(label))} ({between(found.interval(label))}){dagger}"
+    return f"{percent(found.accuracy(label))} ({interval(*found.interval(label))}){dagger}"
 
 
 def _notes(runs: Sequence[RunContent]) -> list[str]:
@@ -102,7 +101,7 @@ def _notes(runs: Sequence[RunContent]) -> list[str]:
     )
     verdicts = "; ".join(f"{run.name}: {standing(run).word}" for run in runs)
     notes = [
-        f"{'; '.join(tasks)}. In parentheses: 95 % intervals.",
+        f"{'; '.join(tasks)}. In parentheses: 95% intervals.",
         *(["Differences are in points, paired on the same examples."] if len(runs) > 1 else []),
         f"Verdict on gradient masking: {verdicts}.",
         *caveats(runs),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from soar.errors import UserError, unknown
 from soar.paper.tables import PaperTable
@@ -157,34 +156,6 @@ def prepare(
         rows=rows,
         plan=timed(plan([job.shared_by(processes) for job in jobs], cache), cache),
     )
-
-
-def reproduce(
-    ids: Sequence[str],
-    scale: Scale,
-    executor: Executor,
-    cache: Cache,
-    *,
-    listen: Callable[[Event], None] = lambda _: None,
-    **conditions: Any,
-) -> list[TableResult]:
-    """Train and measure what is not there, and give the tables.
-
-    Args:
-        ids: tables
-        scale: how large
-        executor: who does the work
-        cache: where networks and numbers are kept
-        listen: is told what happens
-        conditions: as in `prepare`
-
-    Raises:
-        UserError: if a table, a row or a file does not exist
-        KeyboardInterrupt: when a signal asked to stop; the same call goes on from there
-    """
-    work = prepare(tables(ids), scale, cache, **conditions)
-    work.run(executor, listen)
-    return work.results()
 
 
 def paper_of(result: TableResult) -> PaperTable:

@@ -77,7 +77,7 @@ def load(path: Path) -> TableResult:
     Raises:
         UserError: if the file cannot be read, is damaged or holds something else
     """
-    return read_json(path, kind=KIND, formats=(FORMAT,), make=_made)
+    return read_json(path, kind=KIND, version=FORMAT, make=_made)
 
 
 def _made(stored: dict[str, Any]) -> TableResult:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from soar import files
+from soar.text import duration
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -100,13 +101,3 @@ class Findings:
             lines.append(f"transfer: PGD-20 points of '{self.transfer_from}'")
         lines += [f"{row.arm}: {row.status}, {row.reason}" for row in self.rows if row.reason]
         return "\n".join(lines)
-
-
-def duration(seconds: float) -> str:
-    """Write a time as people say it.
-
-    >>> duration(95), duration(8000)
-    ('1:35 min', '2:13 h')
-    """
-    small, unit = (round(seconds), "min") if seconds < 3600 else (round(seconds / 60), "h")
-    return f"{small // 60}:{small % 60:02d} {unit}"

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from soar.recipes.settings import GuardSettings
+from soar.text import percent
 
 _MEMORY = 0.95
 
@@ -67,8 +68,8 @@ class Guards:
         if self.best_robust - self.last_robust <= self.settings.overfitting_drop:
             return None
         return (
-            f"catastrophic overfitting: robust validation accuracy fell from {self.best_robust:.1%} "
-            f"to {self.last_robust:.1%}, more than {self.settings.overfitting_drop:.0%} "
+            f"catastrophic overfitting: robust validation accuracy fell from {percent(self.best_robust)} "
+            f"to {percent(self.last_robust)}, more than {self.settings.overfitting_drop:.0%} "
             "(guards.overfitting_drop)"
         )
 

@@ -19,9 +19,6 @@ from soar.errors import FileError, UserError, reason_of, unknown
 METRICS = "metrics.jsonl"
 """the file of a run folder that holds a row for every update and every validation"""
 
-WALL_CLOCK_FIELDS = ("seconds", "images_per_second")
-"""The only fields in which a resumed run differs from an uninterrupted one."""
-
 
 class Sink(Protocol):
     """Takes rows of named figures."""

@@ -22,6 +22,7 @@ from soar.data import Augmentation, Batch, Dataset, batches_per_epoch, training_
 from soar.progress import Mode, Progress
 from soar.recipes.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
 from soar.runs import start_weights
+from soar.text import percent
 from soar.training import generators
 from soar.training.guards import Guards
 from soar.training.keeper import Keeper
@@ -194,7 +195,7 @@ class Trainer:
         self.standing.step = step + 1
         speed = self.training.batch_size / (time.perf_counter() - began)
         self.keeper.log({"kind": "train"} | figures | rates | {"images_per_second": round(speed, 1)})
-        accuracy = f"{figures['accuracy']:.1%}"
+        accuracy = percent(figures["accuracy"])
         bar.advance(self.training.batch_size, loss=figures["loss"], accuracy=accuracy)
         return None
 
@@ -252,7 +253,7 @@ class Trainer:
                 # A training that is judged by clean accuracy may well lose the robust one.
                 self.standing.guards.after_validation(scores.robust)
         self.keeper.log({"kind": "validation"} | shown)
-        texts = {name: f"{share:.1%}" for name, share in shown.items()}
+        texts = {name: percent(share) for name, share in shown.items()}
         bar.note(f"epoch {round(self.keeper.epoch, 2):g}: " + ", ".join(f"{k} {v}" for k, v in texts.items()))
         bar.advance(0, **texts, validated=None)
         overfitting = self.standing.guards.overfitting

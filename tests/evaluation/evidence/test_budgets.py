@@ -73,16 +73,16 @@ def _leave(
 @pytest.mark.parametrize(
     ("leaves", "finding", "words"),
     [
-        (_leave({}), "sound", "PGD-100 50.0 %"),
-        (_leave({"PGD-100": 0.48, "PGD-20 x5": 0.47}), "sound", "PGD-50 margin without a limit 0.0 %"),
-        (_leave({"PGD-100": 0.4}), "suspicious", "PGD-100 leaves 40.0 %"),
-        (_leave({"PGD-20 x5": 0.1}), "suspicious", "PGD-20 x5 leaves 10.0 %"),
+        (_leave({}), "sound", "PGD-100 50.0%"),
+        (_leave({"PGD-100": 0.48, "PGD-20 x5": 0.47}), "sound", "PGD-50 margin without a limit 0.0%"),
+        (_leave({"PGD-100": 0.4}), "suspicious", "PGD-100 leaves 40.0%"),
+        (_leave({"PGD-20 x5": 0.1}), "suspicious", "PGD-20 x5 leaves 10.0%"),
         (_leave({"PGD-20 x5": 0.55}), "suspicious", "chance decides"),
         (_leave({"PGD-100": 0.7}), "masked", "chance decides"),
-        (_leave({}, larger=0.55), "suspicious", "eps 16/255 leaves 55.0 %"),
+        (_leave({}, larger=0.55), "suspicious", "eps 16/255 leaves 55.0%"),
         (_leave({}, larger=0.7), "masked", "mislead"),
         (_leave({}, everything=0.02), "suspicious", "may choose any image"),
-        (_leave({"PGD-100": 0.4}, everything=0.1), "masked", "leaves 10.0 %"),
+        (_leave({"PGD-100": 0.4}, everything=0.1), "masked", "leaves 10.0%"),
     ],
 )
 def test_the_rules(leaves: Any, finding: str, words: str) -> None:
@@ -96,7 +96,7 @@ def test_each_radius_is_compared_with_the_one_before_it() -> None:
         return {"8/255": 0.5, "16/255": 0.1, "32/255": 0.3}.get(str(threat).split()[1], 0.0)
 
     found = budgets.examine(told(leaves))
-    assert found.finding == "masked" and "at eps 16/255 it left 10.0 %" in found.sentence
+    assert found.finding == "masked" and "at eps 16/255 it left 10.0%" in found.sentence
     assert found.numbers["PGD-20 at eps 32/255 rise"] == pytest.approx(0.2)
 
 

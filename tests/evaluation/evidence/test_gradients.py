@@ -74,13 +74,11 @@ def test_the_rule(changes: dict[str, float], finding: str) -> None:
 def test_the_sentence_names_what_is_wrong() -> None:
     said = gradients.judge(replace(GOOD, saturated=0.63, vanishing=0.5)).sentence
     assert said == (
-        "63.0 % of the softmaxes are saturated in float32, so attacks on cross-entropy see next to no slope"
+        "63.0% of the softmaxes are saturated in float32, so attacks on cross-entropy see next to no slope"
         " there."
     )
     said = gradients.judge(replace(GOOD, saturated=0.1, vanishing=0.5, neither=0.5)).sentence
-    assert said.startswith(
-        "The slope of the cross-entropy is lost in rounding on 50.0 % of the images; so is"
-    )
+    assert said.startswith("The slope of the cross-entropy is lost in rounding on 50.0% of the images; so is")
 
 
 def test_only_images_that_are_classified_right_are_looked_at() -> None:

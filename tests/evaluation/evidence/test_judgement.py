@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from soar.evaluation.evidence.judgement import Thresholds, counted, not_made, percent, share_of
+from soar.evaluation.evidence.judgement import Thresholds, counted, not_made, share_of
 from soar.evaluation.interval import paired
 
 LIMITS = Thresholds(suspicious=0.06, masked=0.12)
@@ -56,7 +56,6 @@ def test_shares() -> None:
     share, low, high = counted(flags)
     assert share == share_of(flags) == 0.25 and 0 < low < 0.25 < high < 1
     assert share_of(torch.zeros(0, dtype=torch.bool)) == 0
-    assert percent(0.18) == "18.0 %"
 
 
 def test_a_check_that_was_not_made_is_no_evidence() -> None:

@@ -68,7 +68,7 @@ def test_both_sides_have_the_same_budget() -> None:
 
 def test_the_sentence_names_what_each_side_leaves() -> None:
     found = losses.examine(told(_leave(0.56, 0.18)))
-    assert "18.0 %" in found.sentence and "56.0 %" in found.sentence
+    assert "18.0%" in found.sentence and "56.0%" in found.sentence
     assert found.excess == pytest.approx(0.38 / 0.06, abs=0.01)  # less than half is left
 
 

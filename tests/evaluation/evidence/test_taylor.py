@@ -55,7 +55,7 @@ def test_two_linear_classes_have_one_direction() -> None:
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_linear_models_are_sound(norm: str) -> None:
     found = taylor.examine(probe(Linear(), norm=norm))
-    assert found.finding == "sound" and "100.0 %" in found.sentence
+    assert found.finding == "sound" and "100.0%" in found.sentence
     first, second = found.numbers["first_order_error"], found.numbers["second_order_error"]
     assert isinstance(first, float) and isinstance(second, float) and second < first
 
@@ -82,7 +82,7 @@ def backwards(x: Tensor) -> Tensor:
 def test_a_slope_that_misleads_is_suspicious() -> None:
     found = taylor.examine(probe(Behind(backwards)))
     assert found.finding == "suspicious" and found.excess == pytest.approx(4, abs=0.2)
-    assert found.numbers["broken"] == 1 and "does not raise the loss on 100.0 %" in found.sentence
+    assert found.numbers["broken"] == 1 and "does not raise the loss on 100.0%" in found.sentence
     assert found.numbers["kept"] < 0  # type: ignore[operator]
     assert "restarts" in found.advice
 

@@ -36,18 +36,18 @@ def curve(*y: float, label: str = "PGD") -> Curve:
 
 
 def test_points_lie_where_they_belong() -> None:
-    # One row of title, one of labels: the plot spans y from 48 to 238; x from "100 %" and its room to 400.
+    # One row of title, one of labels: the plot spans y from 48 to 238; x from "100%" and its room to 400.
     drawing = chart(curve(1.0, 0.5, 0.0), percent=True)
-    left = 3 + 8 + 12 * (3 * 0.64 + 0.41 + 1.0)
+    left = 3 + 8 + 12 * (3 * 0.64 + 1.0)
     middle = coordinate((left + 400) / 2)
     assert f'd="M{coordinate(left)} 48L{middle} 143L400 238"' in drawing
     assert texts(parsed(drawing)) == [
-        "t", "y", "0 %", "20 %", "40 %", "60 %", "80 %", "100 %", "0", "1", "2", "x", "PGD",
+        "t", "y", "0%", "20%", "40%", "60%", "80%", "100%", "0", "1", "2", "x", "PGD",
     ]  # fmt: skip
 
 
 def test_shares_are_drawn_from_0_on() -> None:
-    assert "0 %" in texts(parsed(chart(curve(0.9, 0.95), percent=True)))
+    assert "0%" in texts(parsed(chart(curve(0.9, 0.95), percent=True)))
 
 
 def test_named_ticks_take_the_place_of_round_ones() -> None:

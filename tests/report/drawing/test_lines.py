@@ -74,14 +74,16 @@ def test_a_gap_is_kept_while_thinning() -> None:
 def test_each_marker_says_its_numbers() -> None:
     points = points_of(curve([0.8123] * 9, low=(0.75,) * 9, high=(0.85,) * 9), log=False, smooth=1)
     found = line(1, "A & B", points, PLANE, strong=False)
-    assert "<title>A &amp; B: 81.23 % (95 % interval 75 % to 85 %) at 8/255</title>" in found
+    assert "<title>A &amp; B: 81.2% (95% interval 75.0% to 85.0%) at 8/255</title>" in found
     assert found.count("<title>") == 9
 
 
 def test_long_lines_are_summed_up_in_words() -> None:
     y = [0.9, *[0.5] * 10, 0.1, 0.2]
     said = describe("PGD", points_of(curve(y), log=False, smooth=1), PLANE)
-    assert said == "PGD: begins with 90 % at 0, ends with 20 % at 12, lowest 10 % at 11, highest 90 % at 0."
+    assert (
+        said == "PGD: begins with 90.0% at 0, ends with 20.0% at 12, lowest 10.0% at 11, highest 90.0% at 0."
+    )
 
 
 def test_curves_look_different_in_black_and_white() -> None:

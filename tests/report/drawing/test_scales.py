@@ -78,4 +78,4 @@ def test_numbers_are_written_shortly() -> None:
 
 def test_words_keep_what_matters() -> None:
     assert [words(one) for one in (1e-6, 1e6, 0.123456789)] == ["1e-06", "1e+06", "0.123457"]
-    assert words(0.5, percent=True) == "50 %"
+    assert words(0.5, percent=True) == "50.0%"

@@ -13,11 +13,15 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from soar.report.drawing.data import Surface
-from soar.report.drawing.surfaces import Values, shared_limits, surface, surface_pair
+from soar.report.drawing.surfaces import Values, shared_limits, surface
 from tests.report.drawings import SVG, parsed, texts, tooltips
 
 ALONG = tuple(float(one) for one in np.linspace(-1.5, 1.5, 25))
 BOTH: tuple[Values, ...] = ("loss", "margin")
+
+
+def both(drawn: Surface) -> list[str]:
+    return [surface(drawn, values=values, title="t") for values in BOTH]
 
 
 def masked(scale: float) -> Surface:
@@ -110,14 +114,6 @@ def test_the_picture_is_said_in_words(drawn: Surface, words: str) -> None:
     assert (parsed(surface(drawn, values="margin", title="t"))[1].text or "").endswith(words)
 
 
-def test_a_pair_is_loss_and_margin() -> None:
-    pair = surface_pair(masked(4), "t", loss=(0, 5))
-    assert pair == (
-        surface(masked(4), values="loss", title="t", limits=(0, 5)),
-        surface(masked(4), values="margin", title="t"),
-    )
-
-
 @pytest.mark.parametrize("values", BOTH)
 @pytest.mark.parametrize("number", [math.nan, math.inf, 1e200])
 def test_numbers_that_are_not_known(values: Values, number: float) -> None:
@@ -135,7 +131,7 @@ def test_numbers_that_are_not_known(values: Values, number: float) -> None:
 
 def test_no_points_at_all() -> None:
     empty = Surface(index=0, label=0, along=(), margin=(), loss=())
-    assert all("nothing to show" in texts(parsed(one)) for one in surface_pair(empty, "t"))
+    assert all("nothing to show" in texts(parsed(one)) for one in both(empty))
 
 
 @pytest.mark.parametrize("title", ["<script>alert(1)</script>", "\"'>" * 300, "🦊" * 99, "\x00"])
@@ -150,7 +146,7 @@ def test_hostile_titles(title: str) -> None:
 def test_any_numbers_make_a_small_picture(rows: list[list[float]]) -> None:
     numbers = tuple(map(tuple, rows))
     drawn = Surface(index=0, label=0, along=(-2.0, -1.0, 0.0, 1.0, 2.0), margin=numbers, loss=numbers)
-    for drawing in surface_pair(drawn, "t"):
+    for drawing in both(drawn):
         parsed(drawing)
         assert len(drawing) < 25_000
 
@@ -159,4 +155,4 @@ def test_noise_is_still_a_small_picture() -> None:
     noise = np.random.default_rng(0).normal(size=(25, 25))
     rows = tuple(map(tuple, noise.tolist()))
     ragged = replace(masked(1), margin=rows, loss=rows)
-    assert all(len(one) < 30_000 for one in surface_pair(ragged, "t"))
+    assert all(len(one) < 30_000 for one in both(ragged))

@@ -35,7 +35,7 @@ def test_the_frame_at_eps_is_shown_before_any_script_runs() -> None:
         (change, frame.perturbation),
     ):
         assert source == f"data:image/png;base64,{base64.b64encode(png).decode()}"
-    assert card.all(kind="share")[0].text == f"{100 * frame.probabilities[0]:.1f} %"
+    assert card.all(kind="share")[0].text == f"{100 * frame.probabilities[0]:.1f}%"
     assert card.all(kind="answer")[0].text == "✗ wrong: the model says Dress"
 
 

@@ -17,7 +17,7 @@ def cards(runs: int) -> list[Element]:
 
 def test_a_card_holds_the_numbers_with_intervals_and_the_verdict() -> None:
     (card,) = cards(1)
-    for part in ("66.1 %", "63.1 - 69.0 %", "83.6 %", "81.2 - 85.8 %", "✓ sound"):
+    for part in ("66.1%", "63.1 to 69.0%", "83.6%", "81.2 to 85.8%", "✓ sound"):
         assert part in card.text
     assert "None of 3 checks speaks against it." in card.text
     assert "best" not in card.text and "trusted" not in card.text
@@ -28,10 +28,10 @@ def test_a_masked_number_cannot_be_overlooked() -> None:
     root = read(headline(runs))
     (alarm,) = root.all(kind="alarm")
     assert alarm.attributes["role"] == "alert"
-    assert "soar-zero-start is masked: its 18.7 % is not to be trusted" in alarm.text
-    assert "cross-entropy attacks 56.2 %" in alarm.text
+    assert "soar-zero-start is masked: its 18.7% is not to be trusted" in alarm.text
+    assert "cross-entropy attacks 56.2%" in alarm.text
     card = root.all("article")[1]
-    assert card.all("del", "big")[0].text == "18.7 %"
+    assert card.all("del", "big")[0].text == "18.7%"
     assert card.all(kind="distrust")[0].text == "✗ Not to be trusted"
     for shown in (attacks(runs), radius(runs)):
         (warning,) = read(shown).all(kind="alarm")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from soar.attacks.registry import ATTACKS
+from soar.attacks.attack import ATTACKS
 from soar.errors import UserError
 from soar.paper import tables
 from soar.reproduce.measuring.attacks import attack_of

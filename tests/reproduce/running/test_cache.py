@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from soar import recipes
 from soar.errors import UserError
 from soar.reproduce.running.cache import Cache
 from soar.reproduce.running.worker import perform
@@ -187,34 +186,6 @@ def test_one_at_a_time_works_on_a_key(tmp_path: Path) -> None:
         order.append("first")
     other.join(10)
     assert order == ["first", "second"]
-
-
-def test_runs_from_elsewhere_are_adopted_with_what_they_start_from(whole: Path, tmp_path: Path) -> None:
-    outside = Cache(tmp_path / "outside")
-    shutil.copytree(whole, outside.folder)
-    second = tiny.training(outside.folder, "--seed", "1", start=KEY)
-    perform(second, lambda _: None)
-    first, then = tmp_path / "runs" / "standard", tmp_path / "runs" / "then"
-    shutil.copytree(outside.network(KEY), first)
-    shutil.copytree(outside.network(second.key), then)
-    change(then / "recipe.toml", str(outside.network(KEY)), str(first))
-    cache = Cache(tmp_path / "cache")
-    assert cache.adopt(then) == second.key
-    assert cache.is_trained(KEY, RECIPE)
-    assert cache.is_trained(second.key, tiny.recipe("--seed", "1"))
-    assert str(first) in (then / "recipe.toml").read_text()
-    stored = recipes.load(cache.network(second.key) / "recipe.toml")
-    assert stored.training.start_from == str(cache.network(KEY))
-    assert cache.adopt(then) == second.key
-
-
-def test_a_run_that_is_not_whole_is_not_adopted(whole: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(Cache(whole).network(KEY), tmp_path / "run")
-    flip(run / STEP / "model.safetensors")
-    cache = Cache(tmp_path / "cache")
-    with pytest.raises(UserError, match=r"got a run that is damaged .*expected a whole one"):
-        cache.adopt(run)
-    assert cache.condition(KEY).name == "absent"
 
 
 def test_the_sum_of_a_result_is_in_the_file(tmp_path: Path) -> None:

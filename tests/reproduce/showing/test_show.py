@@ -73,7 +73,7 @@ def test_a_sweep_tells_what_validation_selects(console: Console) -> None:
     ranked = {"9": 31.25, "7": 31.5}
     show.table(console, result(environment={VALIDATION: ranked}), tables.load("trades"))
     said = " ".join(show.text_of(console).split())
-    assert "selected on validation: beta 7, robust accuracy 31.5 %; then 9 (31.2)" in said
+    assert "selected on validation: beta 7, robust accuracy 31.5%; then 9 (31.2)" in said
     assert show.selection(result(environment={VALIDATION: {}}), "beta").endswith("no network is trained")
 
 

@@ -29,22 +29,22 @@ def said(drawn: str) -> list[str]:
 def test_every_point_stands_where_its_parameter_is() -> None:
     found = said(curves(sweep(), row_key="beta"))
     assert [one for one in found if one.startswith("clean, paper")] == [
-        "clean, paper: 84 % at 0.5",
-        "clean, paper: 80.2 % at 3",
-        "clean, paper: 72.8 % at 15",
+        "clean, paper: 84.0% at 0.5",
+        "clean, paper: 80.2% at 3",
+        "clean, paper: 72.8% at 15",
     ]
-    assert "clean, ours: 64 % at 0.5" in found
+    assert "clean, ours: 64.0% at 0.5" in found
 
 
 def test_what_was_not_measured_leaves_a_gap_and_intervals_are_told() -> None:
     found = said(curves(sweep(), row_key="beta"))
     assert [one for one in found if one.startswith("PGD-20, ours")] == [
-        "PGD-20, ours: 9.6 % (95 % interval 6.6 % to 13.6 %) at 0.5",
-        "PGD-20, ours: 25 % (95 % interval 22 % to 29 %) at 15",
+        "PGD-20, ours: 9.6% (95 % interval 6.6% to 13.6%) at 0.5",
+        "PGD-20, ours: 25.0% (95 % interval 22.0% to 29.0%) at 15",
     ]
     assert not any("FGSM" in one for one in found)
 
 
 def test_bands_of_several_seeds_are_standard_deviations() -> None:
     found = said(curves(sweep(seeds=2), row_key="beta"))
-    assert "PGD-20, ours: 26 % (one standard deviation 24.59 % to 27.41 %) at 15" in found
+    assert "PGD-20, ours: 26.0% (one standard deviation 24.6% to 27.4%) at 15" in found

@@ -95,4 +95,4 @@ def test_live_events_stay_on_the_screen_above_the_picture(clock: Clock) -> None:
     with watching(clock, "live", stream) as watch:
         watch(Event(FIRST, "started"))
         watch(Event(FIRST, "ended", ending=Ending("done", seconds=2)))
-    assert "[1/2] train a: done in 2 s" in stream.getvalue()
+    assert "[1/2] train a: done in 2.0 s" in stream.getvalue()

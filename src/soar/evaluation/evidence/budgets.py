@@ -10,9 +10,10 @@ from soar import epsilon
 from soar.attacks import PGD
 from soar.evaluation.diagnosis import Evidence
 from soar.evaluation.evidence.attacks import PGD_CE
-from soar.evaluation.evidence.judgement import Judgement, Thresholds, counted, not_made, percent, share_of
+from soar.evaluation.evidence.judgement import Judgement, Thresholds, counted, not_made, share_of
 from soar.evaluation.interval import paired
 from soar.evaluation.probe import Probe
+from soar.text import percent
 from soar.threat import L2, Linf, Threat
 
 CHECK = "budgets"

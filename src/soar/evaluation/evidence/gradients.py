@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from soar.evaluation.diagnosis import Evidence, Verdict
-from soar.evaluation.evidence.judgement import Judgement, Thresholds, not_made, percent
+from soar.evaluation.evidence.judgement import Judgement, Thresholds, not_made
 from soar.evaluation.evidence.slopes import GradientNumbers, gradient_numbers
 from soar.evaluation.interval import wilson
 from soar.evaluation.probe import Probe
+from soar.text import percent
 
 CHECK = "gradients"
 TITLE = "Slope of the loss at the images"

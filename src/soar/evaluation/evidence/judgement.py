@@ -15,7 +15,7 @@ from soar.evaluation.interval import paired, wilson
 class Thresholds:
     """From where on a share of the examples counts against a model.
 
-    A share counts only if it reaches a threshold and the lower end of its 95 % interval reaches half of it,
+    A share counts only if it reaches a threshold and the lower end of its 95% interval reaches half of it,
     so that a handful of examples raises no alarm.
 
     Args:
@@ -65,12 +65,12 @@ class Thresholds:
         """The thresholds in words.
 
         >>> Thresholds(suspicious=0.06, masked=0.12).rule
-        'from 6 points on suspicious, from 12 points on masked, if the 95 % interval begins at half of that'
+        'from 6 points on suspicious, from 12 points on masked, if the 95% interval begins at half of that'
         """
         masked = "" if math.isinf(self.masked) else f", from {100 * self.masked:g} points on masked"
         return (
             f"from {100 * self.suspicious:g} points on suspicious{masked},"
-            " if the 95 % interval begins at half of that"
+            " if the 95% interval begins at half of that"
         )
 
 
@@ -80,7 +80,7 @@ HALVED = "; less than half is left: masked from the first threshold on"
 
 @dataclass(frozen=True)
 class Comparison:
-    """How much more one attack leaves than another, with its 95 % interval, and what that means."""
+    """How much more one attack leaves than another, with its 95% interval, and what that means."""
 
     difference: float
     low: float
@@ -107,17 +107,8 @@ def share_of(flags: Tensor) -> float:
 
 
 def counted(flags: Tensor) -> tuple[float, float, float]:
-    """Give the share of flags that are set, with its 95 % interval (Wilson)."""
+    """Give the share of flags that are set, with its 95% interval (Wilson)."""
     return share_of(flags), *wilson(int(flags.sum()), len(flags))
-
-
-def percent(share: float) -> str:
-    """Write a share for a sentence.
-
-    >>> percent(0.1825)
-    '18.2 %'
-    """
-    return f"{100 * share:.1f} %"
 
 
 def not_made(check: str, title: str, rule: str, why: str) -> Evidence:

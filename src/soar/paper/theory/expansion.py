@@ -14,8 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from soar.convolution import FastDoubleBackward
 from soar.curvature import LossAt, exact_product, input_gradient
+from soar.double_backward import FastDoubleBackward
 
 # Halving an interval so often leaves nothing of it in float64, however near to 0 the answer is.
 _HALVINGS = 200

@@ -122,7 +122,7 @@
         card.says.textContent = frame.says;
         frame.bars.forEach((share, row) => {
           card.bars[row].style.width = `${100 * share}%`;
-          card.shares[row].textContent = `${(100 * share).toFixed(1)} %`;
+          card.shares[row].textContent = `${(100 * share).toFixed(1)}%`;
         });
       });
     };

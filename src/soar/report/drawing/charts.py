@@ -56,7 +56,7 @@ def line_chart(
     marked: float | None = None,
     smooth: int = 1,
     strong: str | None = None,
-    band: str = "95 % interval",
+    band: str = "95% interval",
 ) -> str:
     """Draw curves over one axis; the legend stands below them, where it covers nothing.
 

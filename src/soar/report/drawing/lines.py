@@ -53,7 +53,7 @@ class Plane:
     percent: bool
     names: Mapping[float, str]
     """what to write for numbers of the x axis, where they have a name"""
-    band: str = "95 % interval"
+    band: str = "95% interval"
     """what lies between the lower and the upper end of a point"""
 
     def at(self, x: float, y: float) -> str:
@@ -134,7 +134,7 @@ def describe(label: str, points: list[Point], plane: Plane) -> str:
     >>> axis = Axis(low=0, high=1, start=0, end=1)
     >>> curve = Curve(label="", x=(0.0, 0.5), y=(0.9, 0.25))
     >>> describe("PGD", points_of(curve, log=False, smooth=1), Plane(axis, axis, True, {0.5: "1/2"}))
-    'PGD: 90 % at 0, 25 % at 1/2.'
+    'PGD: 90.0% at 0, 25.0% at 1/2.'
     """
     if not points:
         return f"{label}: no numbers."

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from soar import text
+
 _LARGEST = 1e150  # beyond it, differences and powers of ten overflow
 _FLAT = 1e-6  # a range this small beside its numbers cannot be labelled in few digits
 _MINUS, _TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
@@ -111,12 +113,12 @@ def tick_words(ticks: Sequence[float], *, percent: bool = False) -> list[str]:
     """Write numbers with the digits that tell them apart.
 
     >>> tick_words([0.0, 0.25, 0.5]), tick_words([0, 0.5, 1], percent=True)
-    (['0', '0.25', '0.5'], ['0 %', '50 %', '100 %'])
+    (['0', '0.25', '0.5'], ['0%', '50%', '100%'])
     >>> tick_words([-200000, 0, 200000]), tick_words([1e-6, 1e-3, 1, 1000])
     (['−2×10⁵', '0', '2×10⁵'], ['10⁻⁶', '0.001', '1', '1000'])
     """
     if percent:
-        return [_plain(100 * tick) + " %" for tick in ticks]
+        return [_plain(100 * tick) + "%" for tick in ticks]
     return [_plain(tick) for tick in ticks]
 
 
@@ -137,11 +139,11 @@ def _plain(value: float) -> str:
 
 
 def words(value: float, *, percent: bool = False) -> str:
-    """Write one number with all digits that matter; of a share no more are known than four.
+    """Write one number with all digits that matter; a share in percent.
 
     >>> words(0.81234, percent=True), words(1 / 3), words(float("nan"))
-    ('81.23 %', '0.333333', 'unknown')
+    ('81.2%', '0.333333', 'unknown')
     """
     if not math.isfinite(value):
         return "unknown"
-    return f"{100 * value:.4g} %" if percent else f"{value:.6g}"
+    return text.percent(value) if percent else f"{value:.6g}"

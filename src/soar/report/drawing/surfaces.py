@@ -34,7 +34,7 @@ _BAR, _BAR_WIDTH = 282.0, 12.0
 _PIXELS = 200
 _BANDS = 20  # at most, with an edge at each number of the bar
 _LEAST_LOSS = 1.0  # a map of smaller losses would show rounding as if it were a landscape
-# At this loss the true class has less than 1 %, and it hardly matters how much less. Without an end, the
+# At this loss the true class has less than 1%, and it hardly matters how much less. Without an end, the
 # slopes of a network with small logits would look flat beside the cliffs of one with large logits.
 _LARGEST_LOSS = 5.0
 _NAMES: dict[Values, str] = {"loss": "loss (cross-entropy)", "margin": "margin: above 0 right, below 0 wrong"}
@@ -73,23 +73,6 @@ def surface(drawn: Surface, *, values: Values, title: str, limits: Limits | None
     parts += rows + [text(EDGE, bottom + 14 + 17 * k, note, extra=FAINT) for k, note in enumerate(notes)]
     description = f"{_NAMES[values]}, on a plane through example {drawn.index}. {said}"
     return picture(WIDTH, bottom + 6 + 17 * len(notes), parts, title=title, description=description)
-
-
-def surface_pair(
-    drawn: Surface, title: str, *, loss: Limits | None = None, margin: Limits | None = None
-) -> tuple[str, str]:
-    """Draw the loss and the margin at the same places, to stand beside or below each other.
-
-    Args:
-        drawn: the numbers
-        title: the heading of both
-        loss: the range of colours of the loss
-        margin: the range of colours of the margin
-    """
-    return (
-        surface(drawn, values="loss", title=title, limits=loss),
-        surface(drawn, values="margin", title=title, limits=margin),
-    )
 
 
 def shared_limits(pictures: Iterable[Surface], values: Values) -> Limits:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,15 +39,6 @@ class Cache:
     def __init__(self, folder: Path, fingerprint: str, say: Callable[[str], None] = print) -> None:
         self.folder, self._fingerprint, self._say = folder, fingerprint, say
 
-    @property
-    def is_writable(self) -> bool:
-        """Whether files can be made in the folder, which is made if it is not there."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            return False
-        return os.access(self.folder, os.W_OK)
-
     def kept(self, name: str, kind: type[T], compute: Callable[[], T], *, about: str = "") -> T:
         """Give an exhibit from the folder, or compute it and keep it.
 
@@ -78,7 +68,7 @@ class Cache:
         if not path.exists():
             return None
         try:
-            return read_json(path, kind=KIND, formats=(FORMAT,), make=make)
+            return read_json(path, kind=KIND, version=FORMAT, make=make)
         except (UserError, msgspec.ValidationError) as error:
             self._say(f"{error}; it is made again")
             return None

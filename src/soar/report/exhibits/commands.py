@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from soar.attacks.registry import ATTACKS
+from soar.attacks.attack import ATTACKS
 from soar.errors import printable
 from soar.evaluation import Assessment
 from soar.evaluation.attack_result import describe

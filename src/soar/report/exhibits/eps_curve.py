@@ -81,7 +81,7 @@ def measure(
 
 
 def curves(found: Breaks, threat: Threat) -> tuple[Curve, ...]:
-    """Draw the share of examples that hold at each radius, with the 95 % interval; the worst case last.
+    """Draw the share of examples that hold at each radius, with the 95% interval; the worst case last.
 
     Args:
         found: where examples break

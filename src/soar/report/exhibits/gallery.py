@@ -11,8 +11,7 @@ from soar import epsilon, losses
 from soar.report.content import Frame, Specimen
 from soar.report.exhibits.eps_curve import Breaks, threats
 from soar.report.exhibits.pictures import change, png
-from soar.report.exhibits.strongest import strongest
-from soar.report.exhibits.subject import Subject
+from soar.report.exhibits.subject import Subject, strongest
 
 SPECIMENS = 6
 

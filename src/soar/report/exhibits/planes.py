@@ -7,8 +7,7 @@ from torch import Tensor
 
 from soar import losses, randomness
 from soar.report.drawing.data import Surface
-from soar.report.exhibits.strongest import strongest
-from soar.report.exhibits.subject import Subject
+from soar.report.exhibits.subject import Subject, strongest
 from soar.shapes import per_example
 from soar.threat import Linf, Threat
 

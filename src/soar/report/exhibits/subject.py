@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from soar.attacks import Attack, Outcomes, run
+from soar import losses
+from soar.attacks import PGD, Attack, Outcomes, run
 from soar.data import Split
 from soar.model_state import placement, probing
 from soar.prediction import as_input, predict
 from soar.progress import Mode
 from soar.threat import Threat
+
+_STEPS = 20  # of the attack that looks for the worst point
 
 
 @dataclass(kw_only=True)
@@ -85,3 +89,17 @@ class Subject:
             batch_size=self.batch_size,
             clean_logits=self.logits[rows.to(self.logits.device)],
         )
+
+
+def strongest(subject: Subject, rows: Tensor, threat: Threat, loss: losses.Loss = losses.margin) -> Tensor:
+    """Climb a loss for all steps of PGD and give the highest point on the way, not the first that fools.
+
+    Args:
+        subject: the model and its examples
+        rows: which of them; those that are classified wrong come back as they are
+        threat: the ball, in place of the subject's
+        loss: what to climb
+    """
+    # No example is ever taken for a class that does not exist, so none stops at the first point that fools.
+    nowhere = torch.full((len(rows),), subject.logits.shape[1])
+    return subject.attack(PGD(steps=_STEPS, loss=loss), threat, rows, goal=nowhere).adversarial

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from soar.evaluation import Assessment
 from soar.evaluation.assessment import CLEAN, WORST
-from soar.evaluation.table import between, percent
-from soar.report.content import RunContent
+from soar.report.content import RunContent, standing
 from soar.report.markup import Html, join, tag
 from soar.report.sections.headline import distrusted
 from soar.report.sections.layout import bar, cell, heading, mark, missing, section, table
-from soar.report.standing import standing
+from soar.text import interval, percent
 
 
 def attacks(runs: Sequence[RunContent]) -> Html:
@@ -36,7 +35,7 @@ def attacks(runs: Sequence[RunContent]) -> Html:
         table(
             join(tag("tr", *tops), tag("tr", *below)),
             rows,
-            caption="Accuracy under each attack, with 95 % intervals",
+            caption="Accuracy under each attack, with 95% intervals",
             foot=_row(WORST, runs),
             kind="numbers attacks" + (" dense" if len(runs) > 2 else ""),
         ),
@@ -72,7 +71,7 @@ def _cells(label: str, run: RunContent) -> list[Html]:
     forward, backward = found.passes(label)
     is_masked = standing(run).is_masked and label != CLEAN
     number = tag("del" if is_masked and label == WORST else "b", percent(share))
-    range_ = tag("span", between(found.interval(label)), class_="small")
+    range_ = tag("span", interval(*found.interval(label)), class_="small")
     return [
         cell(join(number, " ", range_, bar(share, "masked" if is_masked else "")), sort=share, kind="starts"),
         cell(f"{forward:.1f} + {backward:.1f}", sort=forward + backward),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from soar.evaluation.table import percent
 from soar.report.content import Broken, RunContent
 from soar.report.markup import Html, join, tag
 from soar.report.sections.layout import cell, heading, missing, panels, section, table
+from soar.text import percent
 
 # More rows than this are not read, and thousands would fill the page.
 _MOST = 100

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from soar.evaluation.diagnosis import Evidence
-from soar.report.content import RunContent
+from soar.report.content import RunContent, Standing, standing
 from soar.report.markup import Html, tag
 from soar.report.sections.layout import code, mark, missing, panels, section
-from soar.report.standing import Standing, standing
 
 
 def diagnosis(runs: Sequence[RunContent]) -> Html:

@@ -10,6 +10,7 @@ from soar import epsilon
 from soar.report.content import Frame, RunContent, Specimen
 from soar.report.markup import Child, Html, embedded, join, tag
 from soar.report.sections.layout import bar, missing, panels, section
+from soar.text import percent
 
 # Bars of more classes than this are not read any more; the others are summed up in one.
 _BARS = 5
@@ -161,5 +162,5 @@ def _picture(png: bytes, caption: Child, alt: str, kind: str = "clean") -> Html:
 
 def _bar(name: str, share: float, is_true: bool) -> Html:
     mark: Child = tag("span", " (true)", class_="small") if is_true else None
-    number = tag("span", f"{100 * share:.1f} %", class_="share")
+    number = tag("span", percent(share), class_="share")
     return tag("li", tag("span", join(name, mark), class_="class"), bar(share), number)

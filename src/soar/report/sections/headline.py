@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from soar.evaluation.assessment import CLEAN, WORST, Assessment
-from soar.evaluation.table import between, percent
 from soar.report.comparison import best, caveats, difference, is_clear, points
-from soar.report.content import RunContent
+from soar.report.content import DISTRUST, Kind, RunContent, standing
 from soar.report.markup import Html, join, tag
 from soar.report.sections.layout import cell, heading, mark, missing, section, table
-from soar.report.standing import DISTRUST, Kind, standing
+from soar.text import interval, percent
 
 _WARNINGS: dict[Kind, str] = {"masked": "Not to be trusted", "suspicious": "Not to be quoted yet"}
 
@@ -54,9 +53,9 @@ def _card(run: RunContent, *, is_best: bool) -> Html:
         tag("p", number, class_="number"),
         tag("p", tag("strong", f"{verdict.sign} {warning}"), class_="distrust") if warning else None,
         tag("p", tag("b", "robust accuracy"), ", worst case of all attacks", class_="what"),
-        tag("p", f"95 % interval {between((low, high))} %", class_="interval"),
+        tag("p", f"95% interval {interval(low, high)}%", class_="interval"),
         _ruler(found),
-        tag("p", tag("b", percent(found.accuracy(CLEAN))), f" clean, {between(found.interval(CLEAN))} %"),
+        tag("p", tag("b", percent(found.accuracy(CLEAN))), f" clean, {interval(*found.interval(CLEAN))}%"),
         tag("p", mark(verdict), class_="judgement"),
         tag("p", verdict.reason, class_="reason"),
         *(tag("p", f"! {note}", class_="note") for note in found.notes),
@@ -66,7 +65,7 @@ def _card(run: RunContent, *, is_best: bool) -> Html:
 
 
 def _ruler(found: Assessment) -> Html:
-    """Draw both accuracies on a line from 0 to 100 %, the worst case with its interval."""
+    """Draw both accuracies on a line from 0 to 100%, the worst case with its interval."""
     low, high = found.interval(WORST)
     return tag(
         "div",
@@ -93,7 +92,7 @@ def _comparison(runs: Sequence[RunContent], leading: Sequence[int]) -> Html:
     made = table(
         tag("tr", heading("run"), *(heading(title) for title, _, _ in columns)),
         rows,
-        caption="Differences in points, with paired 95 % intervals on the same examples",
+        caption="Differences in points, with paired 95% intervals on the same examples",
         kind="numbers wraps",
     )
     return join(tag("h3", "Differences"), *(missing(text) for text in caveats(runs)), made)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from soar.report.content import RunContent
+from soar.report.content import RunContent, Standing, standing
 from soar.report.markup import Child, Html, join, tag
-from soar.report.standing import Standing, standing
 
 
 def section(name: str, title: str, *content: Child, lead: Child = None) -> Html:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from soar import epsilon
-from soar.report.content import RunContent
+from soar.report.content import RunContent, standing
 from soar.report.drawing.charts import line_chart
 from soar.report.markup import Html, tag
 from soar.report.sections.headline import distrusted
 from soar.report.sections.layout import chart, code, labelled, missing, section
-from soar.report.standing import standing
 
 
 def radius(runs: Sequence[RunContent]) -> Html:
@@ -36,12 +35,12 @@ def radius(runs: Sequence[RunContent]) -> Html:
         else None,
         tag(
             "p",
-            f"Measured on {' or '.join(map(str, counts))} images; bands are 95 % intervals.",
+            f"Measured on {' or '.join(map(str, counts))} images; bands are 95% intervals.",
             class_="small",
         )
         if known
         else None,
-        lead="A sound curve falls steadily and reaches 0 % once the radius is large enough. A curve that"
+        lead="A sound curve falls steadily and reaches 0% once the radius is large enough. A curve that"
         " stays up says that the attack failed, not that the model is robust.",
     )
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from soar.report.content import RunContent
+from soar.report.content import RunContent, standing
 from soar.report.drawing.data import Surface
 from soar.report.drawing.surfaces import Values, surface
 from soar.report.markup import Html, join, tag
 from soar.report.sections.layout import mark, missing, section
-from soar.report.standing import standing
 
 _TITLES: dict[Values, str] = {"margin": "Margin", "loss": "Loss"}
 _LESSON = (

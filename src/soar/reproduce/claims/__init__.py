@@ -4,4 +4,3 @@ from soar.reproduce.claims.claim import Claim as Claim
 from soar.reproduce.claims.claim import Judged as Judged
 from soar.reproduce.claims.judge import claims as claims
 from soar.reproduce.claims.judge import judge as judge
-from soar.reproduce.claims.judge import printed as printed

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from soar.attacks.attack import Attack
-from soar.attacks.registry import ATTACKS
+from soar.attacks.attack import ATTACKS, Attack
 from soar.evaluation import evaluate
 from soar.evaluation.attack_result import from_bits
 from soar.model_state import probing

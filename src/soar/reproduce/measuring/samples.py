@@ -11,7 +11,7 @@ from soar.losses import cross_entropy
 from soar.model_state import probing
 from soar.objectives import SOAR
 from soar.objectives.inner_passes import full_precision
-from soar.objectives.registry import OBJECTIVES
+from soar.objectives.objective import OBJECTIVES
 from soar.reproduce.measuring.subject import BATCH, Found, Subject, mean
 
 

@@ -12,7 +12,6 @@ Nothing in it is ever deleted. What is damaged is set aside under another name a
 from __future__ import annotations
 
 import json
-import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from soar import files, recipes
+from soar import recipes
 from soar.errors import UserError
 from soar.locks import Lock
 from soar.recipes import Recipe
@@ -98,34 +97,6 @@ class Cache:
         with Lock(self.folder / "locks" / key, "another process works on the same").waited_for(say):
             yield
 
-    def adopt(self, run: Path) -> str:
-        """Copy a finished run from elsewhere into the cache, and before it the run it starts from.
-
-        Args:
-            run: a run folder; it is left as it is
-
-        Returns:
-            Its key.
-
-        Raises:
-            UserError: if it is not a whole run
-        """
-        recipe = recipes.load(run / "recipe.toml")
-        start = self.adopt(Path(recipe.training.start_from)) if recipe.training.start_from else ""
-        key = recipe_hash(recipe, start)
-        if self.condition(key).name != "absent":
-            return key
-        with files.temporary_folder(self.network(key).parent) as folder:
-            copy = folder / key
-            shutil.copytree(run, copy)
-            recipes.write(self.started(recipe, start), copy / "recipe.toml")
-            files.move(copy, self.network(key))
-        condition = self.condition(key)
-        if condition.name != "trained":
-            aside = self.set_aside(self.network(key))
-            raise UserError(f"{run}: got a run that is {condition}, expected a whole one; see {aside}")
-        return key
-
     def started(self, recipe: Recipe, start: str) -> Recipe:
         """Let a recipe begin with the weights of a network of the cache; "" leaves it as it is."""
         if not start:
@@ -143,4 +114,4 @@ class Cache:
                 raise ValueError(f"it belongs to {content['key']}")
             return content
 
-        return read_json(self.result(key), kind=KIND, formats=(FORMAT,), make=whole)
+        return read_json(self.result(key), kind=KIND, version=FORMAT, make=whole)

@@ -18,8 +18,8 @@ from soar.reproduce.showing.figures import bars
 from soar.reproduce.showing.show import legend, selection, tally
 from soar.reproduce.showing.sweep_curves import curves
 from soar.reproduce.showing.table_text import missing, texts, unit_of
-from soar.reproduce.showing.watch import duration
 from soar.reproduce.table_result import TableResult
+from soar.text import duration
 
 _MARKS = {"held": "✓", "not held": "✗", "undecided": "?"}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from soar.reproduce.gather import VALIDATION
 from soar.reproduce.showing.table_text import lines, missing, number
-from soar.reproduce.showing.watch import about, duration
+from soar.text import duration, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +48,7 @@ def plan(
         if kind == "measure" and not any(job.kind == kind for job in (*jobs, *planned.there)):
             continue
         seconds = sum(job.seconds for job in jobs)
-        time = f", {about(seconds)} on one core" if seconds else ""
+        time = f", about {duration(seconds)} on one core" if seconds else ""
         _say(console, f"{heading:<{_LEFT}}{_count(len(jobs), noun)}{time}", "bold")
         listed = jobs if whole else jobs[:_LISTED] if kind == "train" else []
         for job in listed:
@@ -63,7 +63,7 @@ def plan(
         _say(console, textwrap.fill(said, console.width, subsequent_indent=" " * _LEFT), "yellow")
     if planned.todo:
         at_once = "one job at a time" if room == 1 else f"{room} jobs at once"
-        time = f"{about(planned.seconds(room))}, " if planned.work else ""
+        time = f"about {duration(planned.seconds(room))}, " if planned.work else ""
         known = f"; times go by {_count(planned.timed_by, 'job')} done before" if planned.timed_by else ""
         _say(console, f"{'together':<{_LEFT}}{time}{at_once}{known}", "bold")
 
@@ -151,7 +151,7 @@ def selection(result: TableResult, row_key: str) -> str:
     (best, first), *rest = sorted(ranked.items(), key=lambda one: -one[1])
     others = ", ".join(f"{row} ({robust:.1f})" for row, robust in rest)
     then = f"; then {others}" if others else ""
-    return f"selected on validation: {row_key} {best}, robust accuracy {first:.1f} %{then}"
+    return f"selected on validation: {row_key} {best}, robust accuracy {percent(first / 100)}{then}"
 
 
 def _inventory(jobs: Sequence[Job]) -> str:

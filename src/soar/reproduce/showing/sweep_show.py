@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from soar import text
 from soar.report.drawing.charts import WIDTH, line_chart
 from soar.report.drawing.data import Curve
 from soar.reproduce.grid import Grid, Sweep
@@ -63,12 +64,12 @@ def percent(shares: Sequence[float]) -> str:
     """Write the mean of shares in per cent, with the standard deviation where there is one.
 
     >>> percent([0.5, 0.52]), percent([0.5]), percent([])
-    ('51.0 ± 1.4 %', '50.0 %', '-')
+    ('51.0 ± 1.4%', '50.0%', '-')
     """
     if not shares:
         return "-"
     mean, std = mean_and_std(shares)
-    return f"{100 * mean:.1f} %" if std is None else f"{100 * mean:.1f} ± {100 * std:.1f} %"
+    return text.percent(mean) if std is None else f"{100 * mean:.1f} ± {text.percent(std)}"
 
 
 def chart(sweep: Sweep, found: Sequence[Point]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 from soar.progress import Mode, shown_as
 from soar.reproduce.planning.plan import Plan
 from soar.reproduce.running.job import Event, Job
+from soar.text import clock_time, duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -155,42 +156,7 @@ class Watch:
         if left is None:
             left = self.plan.seconds(self.room) - (now - self._started)
         if left > 0:
-            parts.append(f"{about(left)} left")
+            parts.append(f"about {duration(left)} left")
         bar = ProgressBar(total=total, completed=self._count, width=_BAR)
         made.add_row(bar, Text(clock_time(now - self._started)), Text(", ".join(parts)))
         return made
-
-
-def duration(seconds: float) -> str:
-    """Write a time as people say it.
-
-    >>> duration(0.4), duration(42), duration(95), duration(8000), duration(400000)
-    ('under 1 s', '42 s', '1:35 min', '2:13 h', '4.6 days')
-    """
-    if seconds < 1:
-        return "under 1 s"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if seconds >= 48 * 3600:
-        return f"{seconds / 86400:.1f} days"
-    small, unit = (round(seconds), "min") if seconds < 3600 else (round(seconds / 60), "h")
-    return f"{small // 60}:{small % 60:02d} {unit}"
-
-
-def about(seconds: float) -> str:
-    """Write an estimate of a time.
-
-    >>> about(0.2), about(95)
-    ('under 1 s', 'about 1:35 min')
-    """
-    return duration(seconds) if seconds < 1 else f"about {duration(seconds)}"
-
-
-def clock_time(seconds: float) -> str:
-    """Write a time as a clock does.
-
-    >>> clock_time(3725.4)
-    '1:02:05'
-    """
-    minutes, second = divmod(int(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{second:02}"

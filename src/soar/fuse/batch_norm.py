@@ -1,4 +1,4 @@
-r"""Fold batch norms into the layers before them: the same function with fewer passes over the data.
+r"""Fuse batch norms into the layers before them: the same function with fewer passes over the data.
 
 In eval mode a batch norm has fixed numbers for every channel: mean m, variance v, scale gamma, shift beta.
 Behind a convolution or a linear layer it is that layer with other numbers:
@@ -26,12 +26,12 @@ _LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
-class Folded(NamedTuple):
+class Fused(NamedTuple):
     """What became of a model.
 
     Attributes:
-        model: the folded copy, or the given model itself where nothing was folded
-        norms: how many batch norms were folded
+        model: the fused copy, or the given model itself where nothing was fused
+        norms: how many batch norms were fused
         reason: why none was; empty otherwise
     """
 
@@ -40,8 +40,8 @@ class Folded(NamedTuple):
     reason: str
 
 
-def folded(model: nn.Module, sample: Tensor) -> Folded:
-    """Copy a model, in eval mode, with every batch norm folded that is the only user of the layer before it.
+def fuse_batch_norm(model: nn.Module, sample: Tensor) -> Fused:
+    """Copy a model, in eval mode, with every batch norm fused that is the only user of the layer before it.
 
     Symbolic tracing finds the convolutions and linear layers with such norms. The copy still runs the model's
     own `forward`, on frozen parameters that lie in memory as before; the given model is neither changed nor
@@ -52,7 +52,7 @@ def folded(model: nn.Module, sample: Tensor) -> Folded:
     - no pair is left, or it cannot be copied, traced or evaluated on the sample;
     - a module has hooks or parametrizations;
     - it is randomised: it draws random numbers, or answers differently when asked twice;
-    - folding changes logits on the sample by more than 1e-5 of the largest (1e-12 in float64).
+    - fusing changes logits on the sample by more than 1e-5 of the largest (1e-12 in float64).
 
     Args:
         model: any module that maps inputs to logits, in any mode
@@ -62,25 +62,25 @@ def folded(model: nn.Module, sample: Tensor) -> Folded:
     >>> numbers = [(layer.weight, 3), (norm.running_mean, 1), (norm.running_var, 3), (norm.weight, 4)]
     >>> for tensor, number in numbers:
     ...     _ = nn.init.constant_(tensor, number)
-    >>> found = folded(nn.Sequential(layer, norm), torch.rand(2, 1, 2, 2))
+    >>> found = fuse_batch_norm(nn.Sequential(layer, norm), torch.rand(2, 1, 2, 2))
     >>> found.norms, found.model[0].weight.item(), found.model[0].bias.item()  # 4 (3 x - 1) / sqrt(3 + 1)
     (1, 6.0, -2.0)
-    >>> folded(nn.Flatten(), torch.rand(2, 1, 2, 2)).reason
+    >>> fuse_batch_norm(nn.Flatten(), torch.rand(2, 1, 2, 2)).reason
     'it has no batch norm'
     """
     devices = [sample.device] if sample.device.type == "cuda" else []
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=devices):
-            return _fold(model, sample)
+            return _fuse(model, sample)
     except _UnsafeError as reason:
-        return Folded(model, 0, str(reason))
+        return Fused(model, 0, str(reason))
 
 
 class _UnsafeError(Exception):
     """Why a model stays as it is."""
 
 
-def _fold(model: nn.Module, sample: Tensor) -> Folded:
+def _fuse(model: nn.Module, sample: Tensor) -> Fused:
     if not any(type(module) in _NORMS for module in model.modules()):
         raise _UnsafeError("it has no batch norm")
     _refuse_attachments(model)
@@ -94,8 +94,8 @@ def _fold(model: nn.Module, sample: Tensor) -> Folded:
     _require_same(logits, again, "asking it twice")
     for layer, norm in pairs:
         _merge(copied, layer, norm)
-    _require_same(logits, _ask(copied, sample), "folding")
-    return Folded(copied, len(pairs), "")
+    _require_same(logits, _ask(copied, sample), "fusing")
+    return Fused(copied, len(pairs), "")
 
 
 def _refuse_attachments(model: nn.Module) -> None:
@@ -120,7 +120,7 @@ def _frozen_copy(model: nn.Module) -> nn.Module:
 
 
 class _Tracer(fx.Tracer):
-    """Looks only into modules that hold something to fold; what the others do need not be traceable."""
+    """Looks only into modules that hold something to fuse; what the others do need not be traceable."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         is_of_interest = any(type(inner) in (*_LAYERS, *_NORMS) for inner in m.modules())
@@ -128,7 +128,7 @@ class _Tracer(fx.Tracer):
 
 
 def _pairs(model: nn.Module) -> list[tuple[str, str]]:
-    """Name every layer and the batch norm behind it that can be folded."""
+    """Name every layer and the batch norm behind it that can be fused."""
     try:
         arguments = list(inspect.signature(model.forward).parameters.values())
         defaults = {one.name: one.default for one in arguments[1:] if one.default is not one.empty}
@@ -195,12 +195,20 @@ def _ask(model: nn.Module, sample: Tensor) -> Tensor:
 
 
 def _require_same(logits: Tensor, others: Tensor, what: str) -> None:
-    allowed = 1e-12 if logits.dtype == torch.float64 else 1e-5
     if logits.shape != others.shape:
         raise _UnsafeError(f"{what} changes the shape of its logits")
     scale, gap = float(logits.abs().max()), float((logits - others).abs().max())
-    if not gap <= allowed * scale:  # NaN is not the same
+    if not gap <= tolerance(logits.dtype) * scale:  # NaN is not the same
         raise _UnsafeError(f"{what} changes its logits by {gap:.1e}, where the largest is {scale:.1e}")
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """Return how far logits may move, in parts of the largest, and still count as the same up to rounding.
+
+    >>> tolerance(torch.float32), tolerance(torch.float64)
+    (1e-05, 1e-12)
+    """
+    return 1e-12 if dtype == torch.float64 else 1e-5
 
 
 def _generator_state(device: torch.device) -> Tensor:

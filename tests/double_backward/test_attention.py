@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import soar
-from soar.attention import attend
-from soar.convolution import FastDoubleBackward
+from soar.double_backward import FastDoubleBackward
+from soar.double_backward.attention import attend
 from soar.errors import UserError
 
 SEEN = torch.tensor([[True, False, True], [True, True, False]])

@@ -14,20 +14,11 @@ its weight gradient for maps of few positions, where one product of matrices doe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd import forward_ad
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.overrides import TorchFunctionMode
-
-from soar.attention import attend
-from soar.batch_norm import normalize
-from soar.poison import poison
-from soar.rectifier import rectify
 
 # Up to so many positions of the output, unfolding the input costs less than the usual kernel wastes.
 _SMALL_MAP = 16
@@ -42,45 +33,7 @@ class Geometry(NamedTuple):
     groups: int
 
 
-class FastDoubleBackward(TorchFunctionMode):
-    """Within this context, convolutions, ReLUs and batch norms of any model differentiate twice fast.
-
-    The model is not changed. What is not an ordinary layer on a batch of images is left to PyTorch.
-    Inside, gradients with `create_graph=True` may be taken with respect to *images* only; one with respect to
-    weights would come out as NaN. The final `backward()` gives weights their gradients as usual. Images that
-    have ceased to ask for a gradient by then, with `requires_grad_(False)`, do not cost one.
-
-    >>> layer = torch.nn.Conv2d(1, 1, 1, bias=False)
-    >>> _ = torch.nn.init.constant_(layer.weight, 3.0)
-    >>> x = torch.ones(1, 1, 1, 1, requires_grad=True)
-    >>> with FastDoubleBackward():
-    ...     (g,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
-    >>> g.sum().backward()  # g = 2 w^2 x, so its slope by w is 4 w x
-    >>> layer.weight.grad.item()
-    12.0
-    """
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Replace the layers that have a faster form and pass everything else on."""
-        named = kwargs or {}
-        if func in _FASTER:
-            with torch._C.DisableTorchFunction():
-                replaced = _FASTER[func](*args, **named)
-            if replaced is not None:
-                return replaced
-        if func is F.multi_head_attention_forward:
-            if forward_ad._current_level >= 0:
-                # PyTorch's softmax writes over what its forward derivative needs for the way back.
-                raise NotImplementedError("MultiheadAttention cannot be differentiated forwards and back")
-            # A function in Python: what it calls passes by this context, so the kernel is chosen for it.
-            with sdpa_kernel(SDPBackend.MATH):
-                return func(*args, **named)
-        return func(*args, **named)
-
-
-def _convolve(
+def convolve(
     x: Any,
     weight: Any,
     bias: Any = None,
@@ -90,23 +43,24 @@ def _convolve(
     groups: int = 1,
     **others: Any,
 ) -> Tensor | None:
-    """Give the same convolution with the fast double backward, or None for PyTorch to do it."""
+    """Give the same convolution with the fast double backward, or None for PyTorch to do it.
+
+    Args:
+        x: what `torch.conv2d` was called with, as are the following
+        weight: the filters
+        bias: one number per output channel
+        stride: of the filter
+        padding: of the image
+        dilation: of the filter
+        groups: of channels
+        others: anything else
+    """
     is_ordinary = isinstance(x, Tensor) and x.dim() == 4 and x.is_floating_point() and not others
     if not is_ordinary or isinstance(padding, str) or torch.is_autocast_enabled(x.device.type):
         return None
     geometry = Geometry(_pair(stride), _pair(padding), _pair(dilation), groups)
     result: Tensor = _Convolution.apply(x, weight, bias, geometry)  # type: ignore[no-untyped-call]
     return result
-
-
-_FASTER: dict[Any, Callable[..., Tensor | None]] = {
-    torch.conv2d: _convolve,
-    F.relu: rectify,
-    torch.relu: rectify,
-    Tensor.relu: rectify,
-    F.batch_norm: normalize,
-    F.scaled_dot_product_attention: attend,
-}
 
 
 class _Convolution(torch.autograd.Function):
@@ -147,6 +101,20 @@ def _is_asked_for(x: Tensor) -> bool:
         return x.requires_grad
     leaf: Tensor | None = getattr(made_by.next_functions[0][0], "variable", None)
     return leaf is None or leaf.requires_grad
+
+
+def poison(like: Tensor) -> Tensor:
+    """Return NaN in place of a gradient that was not computed, so that using it is noticed.
+
+    It costs nothing unless somebody uses it: one number stands for all.
+
+    Args:
+        like: has the shape and the type of the gradient
+
+    >>> poison(torch.zeros(2))
+    tensor([nan, nan])
+    """
+    return torch.full((), torch.nan, dtype=like.dtype, device=like.device).expand_as(like)
 
 
 class _InputGradient(torch.autograd.Function):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
-from soar.folding import folded
+from soar.fuse import fuse_batch_norm
 from soar.models import build
 
 # Batch norms of each network, and how many of them stay: in wide_resnet those behind a sum.
@@ -73,7 +73,7 @@ def gap(one: Tensor, other: Tensor) -> float:
 @pytest.mark.parametrize("dtype, allowed", [(torch.float32, 1e-5), (torch.float64, 1e-12)])
 def test_logits_and_input_gradients_stay(name: str, dtype: torch.dtype, allowed: float) -> None:
     model, x = network(name, dtype), images(dtype)
-    found = folded(model, x[:1])
+    found = fuse_batch_norm(model, x[:1])
     _, norms, left = NETWORKS[name]
     assert found.reason == ""
     assert norms_in(model) == norms
@@ -83,8 +83,8 @@ def test_logits_and_input_gradients_stay(name: str, dtype: torch.dtype, allowed:
     assert gap(slope(model, x), slope(found.model, x)) < 10 * allowed
 
 
-def test_preactivation_networks_fold_the_second_norm_of_each_block() -> None:
-    model = folded(network("wide_resnet"), images()).model
+def test_preactivation_networks_fuse_the_second_norm_of_each_block() -> None:
+    model = fuse_batch_norm(network("wide_resnet"), images()).model
     kinds = {name: type(module).__name__ for name, module in model.named_modules() if "norm" in name}
     assert all(kinds[f"blocks.{index}.norm2"] == "Identity" for index in range(3))
     assert kinds["blocks.1.norm1"] == kinds["blocks.2.norm1"] == kinds["norm"] == "BatchNorm2d"
@@ -99,7 +99,7 @@ def test_preactivation_networks_fold_the_second_norm_of_each_block() -> None:
     padding_mode=st.sampled_from(["zeros", "reflect", "circular"]),
     seed=st.integers(0, 99),
 )
-def test_every_kind_of_convolution_folds(
+def test_every_kind_of_convolution_fuses(
     kernel: int, stride: int, groups: int, bias: bool, affine: bool, padding_mode: Any, seed: int
 ) -> None:
     conv = nn.Conv2d(
@@ -115,7 +115,7 @@ def test_every_kind_of_convolution_folds(
     )
     norm = nn.BatchNorm2d(6, affine=affine, eps=0.1, dtype=torch.float64)
     model, x = lived_in(nn.Sequential(conv, norm), seed).eval(), numbers(2, 4, 6, 6, seed=seed)
-    found = folded(model, x)
+    found = fuse_batch_norm(model, x)
     assert found.norms == 1 and norms_in(found.model) == 0
     torch.testing.assert_close(found.model(x), model(x), rtol=1e-12, atol=1e-12)
 
@@ -131,9 +131,9 @@ def test_every_kind_of_convolution_folds(
     ],
     ids=["linear", "linear without bias", "conv1d", "conv3d", "sync"],
 )
-def test_other_pairs_fold_too(layers: list[nn.Module], shape: tuple[int, ...]) -> None:
+def test_other_pairs_fuse_too(layers: list[nn.Module], shape: tuple[int, ...]) -> None:
     model, x = lived_in(nn.Sequential(*layers)).double().eval(), numbers(*shape)
-    found = folded(model, x)
+    found = fuse_batch_norm(model, x)
     assert found.norms == 1
     torch.testing.assert_close(found.model(x), model(x), rtol=1e-12, atol=1e-12)
 
@@ -151,7 +151,7 @@ def test_the_given_model_is_neither_changed_nor_called() -> None:
     flags = [parameter.requires_grad for parameter in model.parameters()]
     attributes = {name: set(vars(module)) for name, module in model.named_modules()}
     generator = torch.get_rng_state()
-    assert folded(model, images()).norms == 12
+    assert fuse_batch_norm(model, images()).norms == 12
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     assert dict(model.named_modules()) == modules
     assert {name: id(tensor) for name, tensor in model.state_dict(keep_vars=True).items()} == tensors
@@ -164,7 +164,7 @@ def test_the_given_model_is_neither_changed_nor_called() -> None:
 def test_the_copy_is_frozen_in_eval_mode_and_shares_nothing() -> None:
     model = network("wide_resnet").train()
     model.get_parameter("stem.weight").grad = torch.ones(16, 3, 3, 3, dtype=torch.float64)
-    copied, x = folded(model, images()).model, images()
+    copied, x = fuse_batch_norm(model, images()).model, images()
     assert not any(module.training for module in copied.modules())
     assert not any(parameter.requires_grad or parameter.grad is not None for parameter in copied.parameters())
     before = copied(x)
@@ -176,14 +176,14 @@ def test_the_copy_is_frozen_in_eval_mode_and_shares_nothing() -> None:
 @pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
 def test_weights_keep_their_layout(layout: torch.memory_format) -> None:
     model = network("resnet10").to(memory_format=layout)  # type: ignore[call-overload]
-    copied = folded(model, images()).model
+    copied = fuse_batch_norm(model, images()).model
     for name, parameter in copied.named_parameters():
         if parameter.dim() == 4:
             assert parameter.stride() == model.get_parameter(name).stride(), name
 
 
 class Around(nn.Module):
-    """A pair that folds, and whatever a test does with it."""
+    """A pair that fuses, and whatever a test does with it."""
 
     def __init__(self, forward: Callable[..., Any], **modules: nn.Module) -> None:
         super().__init__()
@@ -201,7 +201,7 @@ class Around(nn.Module):
 
 def test_options_of_forward_take_their_defaults() -> None:
     model, x = Around(lambda self, x: self.norm(self.conv(x))).double().eval(), images()
-    found = folded(model, x)
+    found = fuse_batch_norm(model, x)
     assert found.norms == 1
     torch.testing.assert_close(found.model(x, keep=True), model(x), rtol=1e-12, atol=1e-12)
 
@@ -209,13 +209,13 @@ def test_options_of_forward_take_their_defaults() -> None:
 def test_a_module_known_by_two_names_is_replaced_under_both() -> None:
     model = Around(lambda self, x: self.alias.norm(self.layers[0](x)))
     model.layers, model.alias = nn.ModuleList([model.conv, model.norm]), nn.ModuleDict({"norm": model.norm})
-    found = folded(model.double().eval(), images())
+    found = fuse_batch_norm(model.double().eval(), images())
     assert found.norms == 1 and norms_in(found.model) == 0
 
 
 def test_activations_in_place_do_not_disturb_gradients() -> None:
     model = nn.Sequential(*list(pair())[:2], nn.ReLU(inplace=True), nn.Flatten())
-    found, x = folded(model, images()), images()
+    found, x = fuse_batch_norm(model, images()), images()
     assert found.norms == 1
     assert gap(slope(model, x), slope(found.model, x)) < 1e-11
 
@@ -226,14 +226,14 @@ def test_layers_that_share_a_tensor_get_one_each() -> None:
     )
     assert isinstance(model, nn.Sequential)
     model[2].weight = model[0].weight
-    found, x = folded(model.double().eval(), images()), images()
+    found, x = fuse_batch_norm(model.double().eval(), images()), images()
     assert found.norms == 2
     torch.testing.assert_close(found.model(x), model(x), rtol=1e-12, atol=1e-12)
 
 
-def test_pairs_that_cannot_fold_do_not_keep_others_from_it() -> None:
+def test_pairs_that_cannot_fuse_do_not_keep_others_from_it() -> None:
     model = nn.Sequential(pair(3)[:3], pair(3, track_running_stats=False)[:3], pair(3)).double().eval()
-    found, x = folded(model, images()), images()
+    found, x = fuse_batch_norm(model, images()), images()
     assert (found.norms, norms_in(found.model)) == (2, 1)
     torch.testing.assert_close(found.model(x), model(x), rtol=1e-12, atol=1e-12)
 
@@ -331,7 +331,7 @@ REFUSALS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     ),
     "as many channels in the middle": (
         lambda: lived_in(nn.Sequential(nn.Flatten(1, 2), nn.Linear(20, 60), nn.BatchNorm1d(60))),
-        "folding changes its logits by",
+        "fusing changes its logits by",
     ),
     "constant noise": (
         lambda: Around(lambda self, x: self.norm(self.conv(x)) + torch.randn(1)),
@@ -346,7 +346,7 @@ REFUSALS: dict[str, tuple[Callable[[], nn.Module], str]] = {
         "draws random numbers",
     ),
     "another answer each time": (lambda: Around(counting), "asking it twice changes its logits by"),
-    "hidden norm": (lambda: Around(hidden_norm), "folding changes its logits by"),
+    "hidden norm": (lambda: Around(hidden_norm), "fusing changes its logits by"),
     "statistics read": (
         lambda: Around(lambda self, x: self.norm(self.conv(x)) + float(self.norm.running_mean.sum())),
         "fails on the sample (AttributeError",
@@ -369,7 +369,7 @@ def test_what_is_not_safe_comes_back_as_it_was(case: str) -> None:
     model = make().double().eval()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     generator = torch.get_rng_state()
-    found = folded(model, images())
+    found = fuse_batch_norm(model, images())
     assert found.model is model and found.norms == 0
     assert reason in found.reason and "\n" not in found.reason
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
@@ -378,13 +378,13 @@ def test_what_is_not_safe_comes_back_as_it_was(case: str) -> None:
 
 def test_double_precision_must_be_kept() -> None:
     single = Around(lambda self, x: self.norm(self.conv(x.float())).double()).float().eval()
-    assert "folding changes its logits by" in folded(single, images()).reason
+    assert "fusing changes its logits by" in fuse_batch_norm(single, images()).reason
 
 
 def test_low_precision_is_left_alone() -> None:
-    found = folded(pair().to(torch.bfloat16), images(torch.bfloat16))
-    assert "folding changes its logits by" in found.reason
+    found = fuse_batch_norm(pair().to(torch.bfloat16), images(torch.bfloat16))
+    assert "fusing changes its logits by" in found.reason
 
 
 def test_an_empty_sample_proves_nothing() -> None:
-    assert "no tensor of logits" in folded(pair(), images()[:0]).reason
+    assert "no tensor of logits" in fuse_batch_norm(pair(), images()[:0]).reason

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from soar.poison import poison
+from soar.double_backward.convolution import poison
 
 
 def normalize(

@@ -7,13 +7,12 @@ import shlex
 from pathlib import Path
 
 import pytest
-
-from soar.paper.figures.__main__ import PARTS, main
+from tools.figures.__main__ import PARTS, main
 
 ROOT = Path(__file__).parents[3]
 PAGES = ROOT / "docs" / "explanations"
 FIGURES = PAGES / "figures"
-COMMAND = "python -m soar.paper.figures "
+COMMAND = "python -m tools.figures "
 MEASURED = ("attack-path", "kinks")
 """those that need a trained network; tests/docs draws them from a small one"""
 

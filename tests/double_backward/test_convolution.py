@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from soar import curvature, models, randomness
-from soar.convolution import FastDoubleBackward
+from soar.double_backward import FastDoubleBackward
 from soar.losses import cross_entropy
 from soar.objectives import OBJECTIVES
 from soar.threat import Linf

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from soar.convolution import FastDoubleBackward
-from soar.rectifier import rectify
+from soar.double_backward import FastDoubleBackward
+from soar.double_backward.relu import rectify
 
 
 def numbers(count: int = 12) -> Tensor:

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from soar.paper.figures import attack_path, kinks
-from tests.paper.figures.made import OneKink, keep, subject, x_of, y_of
 from tests.paper.theory.quadratics import quadratic_subject
+from tests.tools.figures.made import OneKink, keep, subject, x_of, y_of
+from tools.figures import attack_path, kinks
 
 
 def test_along_an_attack_on_a_quadratic_loss_the_second_order_sees_all() -> None:

@@ -1,4 +1,4 @@
-"""Print the numbers of a figure and draw it: `python -m soar.paper.figures valley --figure a.svg`."""
+"""Print the numbers of a figure and draw it: `python -m tools.figures valley --figure a.svg`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from soar.errors import UserError
-from soar.paper.figures import confidence, lengths, valley
 from soar.paper.theory import command
 from soar.paper.theory.command import Part, Result
 from soar.paper.theory.subject import Subject
 from soar.paper.theory.table import Section
+from tools.figures import confidence, lengths, valley
 
 
 def draw_valley(_: argparse.Namespace) -> Result:
@@ -23,7 +23,7 @@ def draw_valley(_: argparse.Namespace) -> Result:
 
 def draw_attack_path(arguments: argparse.Namespace) -> Result:
     """The loss along an attack."""
-    from soar.paper.figures import attack_path
+    from tools.figures import attack_path
 
     subject = _subject(arguments)
     found = attack_path.measure(subject)
@@ -38,7 +38,7 @@ def draw_lengths(_: argparse.Namespace) -> Result:
 
 def draw_kinks(arguments: argparse.Namespace) -> Result:
     """The finite difference by its step."""
-    from soar.paper.figures import kinks
+    from tools.figures import kinks
 
     if arguments.samples < 1:
         raise UserError(f"--samples: got {arguments.samples}, expected at least 1")
@@ -56,7 +56,7 @@ def draw_confidence(_: argparse.Namespace) -> Result:
 def draw_verdicts(arguments: argparse.Namespace) -> Result:
     """Attacks set against each other."""
     from soar.evaluation.diagnosis import Diagnosis
-    from soar.paper.figures import verdicts
+    from tools.figures import verdicts
 
     diagnoses = [Diagnosis.load(file) for file in arguments.files]
     section = Section("Right under attack, per cent", verdicts.table(diagnoses))
@@ -65,7 +65,7 @@ def draw_verdicts(arguments: argparse.Namespace) -> Result:
 
 def draw_work(arguments: argparse.Namespace) -> Result:
     """Arithmetic and time of a training step."""
-    from soar.paper.figures import work
+    from tools.figures import work
 
     times = {} if arguments.times is None else work.measured(arguments.times)
     rows = work.table(times)
@@ -76,7 +76,7 @@ def draw_work(arguments: argparse.Namespace) -> Result:
 def draw_passes(arguments: argparse.Namespace) -> Result:
     """Passes of an attack, image by image."""
     from soar.evaluation.assessment import Assessment
-    from soar.paper.figures import passes
+    from tools.figures import passes
 
     found = Assessment.load(arguments.file)
     sections = passes.sections(found, arguments.attack)
@@ -132,7 +132,7 @@ PARTS = {
 
 def main(words: Sequence[str]) -> int:
     """Print the numbers of a figure and draw it; see `soar.paper.theory.command.run`."""
-    return command.run("soar.paper.figures", __doc__ or "", PARTS, words)
+    return command.run("tools.figures", __doc__ or "", PARTS, words)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from soar.bench.networks import preset
 from soar.errors import UserError
 from soar.evaluation.assessment import Assessment
 from soar.evaluation.diagnosis import Diagnosis
-from soar.paper.figures import passes, verdicts, work
-from tests.paper.figures.made import keep, x_of
+from tests.tools.figures.made import keep, x_of
+from tools.figures import passes, verdicts, work
 
 ROOT = Path(__file__).parents[3]
 MASKED = ROOT / "docs" / "results" / "masking-diagnosis.json"

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from soar.errors import UserError
-from soar.training.fit_check import check_fit
+from soar.training.prepare import check_fit
 from tests.training import small
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from soar import curvature, randomness
-from soar.convolution import FastDoubleBackward
+from soar.double_backward import FastDoubleBackward
 from soar.losses import cross_entropy
 
 Y = torch.tensor([0, 1, 2, 0, 1])

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor, nn
 
 from soar import models
-from soar.evaluation.faster import faster
+from soar.fuse import inference_copy
 
 
-def test_a_copy_is_folded_stored_anew_and_says_the_same() -> None:
+def test_a_copy_is_fused_stored_anew_and_says_the_same() -> None:
     options = {"norm": "batch", "width": 8}
     model = models.build("resnet10", seed=0, image_shape=(3, 16, 16), options=options)
     x = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     before = copy.deepcopy(model.state_dict())
-    quick = faster(model, x)
+    quick = inference_copy(model, x)
     assert quick is not model and not any(isinstance(part, nn.BatchNorm2d) for part in quick.modules())
     filters = [part.weight for part in quick.modules() if isinstance(part, nn.Conv2d)]
     assert all(weight.is_contiguous(memory_format=torch.channels_last) for weight in filters)
@@ -27,7 +27,7 @@ def test_a_copy_is_folded_stored_anew_and_says_the_same() -> None:
 def test_a_model_without_norms_is_only_stored_anew() -> None:
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(8 * 36, 5))
     x = torch.rand(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    quick = faster(model, x)
+    quick = inference_copy(model, x)
     assert quick is not model
     torch.testing.assert_close(quick(x), model(x))
 
@@ -48,7 +48,7 @@ class Unique(nn.Module):
 def test_models_that_would_not_be_the_same_stay_as_they_are() -> None:
     x = torch.rand(2, 1, 2, 2)
     for model in (Random(), Unique()):
-        assert faster(model, x) is model
+        assert inference_copy(model, x) is model
 
 
 class Shared(nn.Module):
@@ -81,7 +81,7 @@ class Squared(nn.Module):
 def test_rectifiers_write_in_place_where_nobody_else_reads() -> None:
     plain = models.build("resnet10", seed=0, image_shape=(3, 16, 16), options={"width": 8})
     x = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    quick = faster(plain, x)
+    quick = inference_copy(plain, x)
     rectifiers = [part for part in quick.modules() if isinstance(part, nn.ReLU)]
     assert len(rectifiers) == 5 and all(part.inplace for part in rectifiers)
     assert not any(part.inplace for part in plain.modules() if isinstance(part, nn.ReLU))
@@ -93,7 +93,7 @@ def test_rectifiers_write_in_place_where_nobody_else_reads() -> None:
 def test_rectifiers_stay_where_somebody_else_reads() -> None:
     x = torch.rand(2, 1, 6, 6, generator=torch.Generator().manual_seed(0))
     for model in (Shared(), Squared()):
-        quick = faster(model, x)
+        quick = inference_copy(model, x)
         assert quick is not model
         assert not any(part.inplace for part in quick.modules() if isinstance(part, nn.ReLU))
         torch.testing.assert_close(quick(x), model(x))

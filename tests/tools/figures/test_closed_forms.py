@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from soar.paper.figures import confidence, lengths, valley
-from tests.paper.figures.made import keep, y_of
+from tests.tools.figures.made import keep, y_of
+from tools.figures import confidence, lengths, valley
 
 
 def test_on_the_floor_of_the_valley_only_the_second_order_sees_the_adversary() -> None:

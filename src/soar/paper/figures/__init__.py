@@ -1,1 +1,0 @@
-"""The figures of docs/explanations, each with the numbers it shows: `python -m soar.paper.figures NAME`."""
