@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from soar.attacks import FGSM, PGD, SimBA, Square
+from soar.attacks.attack import Planned
 from soar.errors import UserError
-from soar.evaluation.suites import Planned
 from soar.threat import L2, Linf
 
 SHAPE, CLASSES, COUNT = (1, 3, 4), 3, 4

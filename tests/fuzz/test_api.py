@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import soar
 from soar import models
 from soar.attacks import ATTACKS, FAB, FGSM, PGD, Transfer, check_attack, minimal_norm, run
+from soar.attacks.attack import Planned
 from soar.errors import UserError
 from soar.evaluation.examples import gather
-from soar.evaluation.suites import Planned
 from soar.objectives import OBJECTIVES, check_objective
 from soar.prediction import predict
 from soar.threat import L2, Linf, threat

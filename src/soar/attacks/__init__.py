@@ -1,7 +1,7 @@
 """Attacks: ways to search for a point that fools a model, and the engine that runs them."""
 
 from soar.attacks.apgd import APGD
-from soar.attacks.attack import ATTACKS, Answer, Attack, Examples
+from soar.attacks.attack import ATTACKS, Answer, Attack, Examples, Planned
 from soar.attacks.batch import perturb
 from soar.attacks.contract import check_attack
 from soar.attacks.engine import Progress, run
@@ -13,7 +13,6 @@ from soar.attacks.record import Outcomes
 from soar.attacks.simba import SimBA
 from soar.attacks.square import Square
 from soar.attacks.transfer import Transfer
-from soar.evaluation.suites import Planned
 from soar.prediction import predict
 
 __all__ = [

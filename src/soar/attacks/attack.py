@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from soar import randomness
+from soar.attacks import checks
 from soar.errors import UserError
 from soar.registry import Registry
 from soar.threat import Threat
@@ -133,6 +134,26 @@ def require_attack(given: object) -> None:
         raise UserError(
             f"attack: {type(given).__name__} has no {', '.join(missing)}; see soar.attacks.Attack"
         )
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One attack of an evaluation.
+
+    Args:
+        attack: the recipe
+        survivors_only: attack only the examples that all attacks before it have left; otherwise every example
+            that is classified right
+        samples: how often a randomised model is asked at each point; its answers are averaged
+    """
+
+    attack: Attack[Any]
+    survivors_only: bool = False
+    samples: int = 1
+
+    def __post_init__(self) -> None:
+        require_attack(self.attack)
+        checks.count(samples=self.samples)
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from soar.evaluation.suites import Planned
+from soar.attacks.attack import Planned
 
 
 @dataclass(frozen=True, eq=False)

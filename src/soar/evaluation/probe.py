@@ -12,10 +12,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from soar.attacks import Attack
+from soar.attacks.attack import Planned
 from soar.evaluation.assess import assess
 from soar.evaluation.examples import Examples, Gathered, gather
 from soar.evaluation.inspection import SPARE
-from soar.evaluation.suites import Planned
 from soar.model_state import placement, probing
 from soar.prediction import as_input, predict
 from soar.progress import Mode

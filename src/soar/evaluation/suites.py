@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from soar import runs, values
-from soar.attacks import checks
 from soar.attacks.apgd import APGD
-from soar.attacks.attack import ATTACKS, Attack, require_attack
+from soar.attacks.attack import ATTACKS, Attack, Planned, require_attack
 from soar.attacks.fab import FAB
 from soar.attacks.fgsm import FGSM
 from soar.attacks.pgd import PGD
@@ -19,27 +17,6 @@ from soar.attacks.square import Square
 from soar.attacks.transfer import Transfer
 from soar.errors import UserError, unknown
 from soar.registry import Registry
-
-
-@dataclass(frozen=True)
-class Planned:
-    """One attack of an evaluation.
-
-    Args:
-        attack: the recipe
-        survivors_only: attack only the examples that all attacks before it have left; otherwise every example
-            that is classified right
-        samples: how often a randomised model is asked at each point; its answers are averaged
-    """
-
-    attack: Attack[Any]
-    survivors_only: bool = False
-    samples: int = 1
-
-    def __post_init__(self) -> None:
-        require_attack(self.attack)
-        checks.count(samples=self.samples)
-
 
 Wanted = str | Attack[Any] | Planned | Sequence[str | Attack[Any] | Planned]
 Plan = list[Planned]

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from soar.attacks import Outcomes, Progress, run
+from soar.attacks.attack import Planned
 from soar.evaluation.attack_result import AttackResult, describe
 from soar.evaluation.inspection import inspect
 from soar.evaluation.journal import Journal
-from soar.evaluation.suites import Planned
 from soar.fuse import inference_copy
 from soar.model_state import placement, probing
 from soar.prediction import as_input, logits_of, predict
