@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from soar import objectives as objectives
     from soar.errors import UserError as UserError
     from soar.evaluation.assessment import Assessment as Assessment
+    from soar.evaluation.attack import AdversarialExamples as AdversarialExamples
+    from soar.evaluation.attack import attack as attack
     from soar.evaluation.diagnose import diagnose as diagnose
     from soar.evaluation.diagnosis import Diagnosis as Diagnosis
     from soar.evaluation.evaluate import evaluate as evaluate
@@ -27,16 +29,20 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {"L2": "soar.threat", "Linf": "soar.threat", "Threat": "soar.threat", "UserError": "soar.errors"}
-_HOMES |= dict.fromkeys(("Assessment", "Diagnosis", "diagnose", "evaluate"), "soar.evaluation")
+_HOMES |= dict.fromkeys(
+    ("AdversarialExamples", "Assessment", "Diagnosis", "attack", "diagnose", "evaluate"), "soar.evaluation"
+)
 _PACKAGES = ("attacks", "data", "export", "interop", "models", "objectives", "recipes", "training")
 
 __all__ = [
     "L2",
+    "AdversarialExamples",
     "Assessment",
     "Diagnosis",
     "Linf",
     "Threat",
     "UserError",
+    "attack",
     "attacks",
     "data",
     "diagnose",
