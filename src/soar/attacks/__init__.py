@@ -15,6 +15,7 @@ from soar.attacks.record import Outcomes
 from soar.attacks.registry import ATTACKS
 from soar.attacks.simba import SimBA
 from soar.attacks.square import Square
+from soar.attacks.suites import resolve
 from soar.attacks.transfer import Transfer
 
 __all__ = [
@@ -36,5 +37,6 @@ __all__ = [
     "minimal_norm",
     "perturb",
     "predict",
+    "resolve",
     "run",
 ]

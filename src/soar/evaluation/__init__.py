@@ -2,10 +2,12 @@
 
 from soar.evaluation.assessment import Assessment, AttackResult
 from soar.evaluation.attack import AdversarialExamples, attack
+from soar.evaluation.compare import compare
 from soar.evaluation.diagnose import diagnose
 from soar.evaluation.diagnosis import Diagnosis, Evidence
 from soar.evaluation.evaluate import evaluate
 from soar.evaluation.interval import wilson
+from soar.evaluation.joining import join
 
 __all__ = [
     "AdversarialExamples",
@@ -14,7 +16,9 @@ __all__ = [
     "Diagnosis",
     "Evidence",
     "attack",
+    "compare",
     "diagnose",
     "evaluate",
+    "join",
     "wilson",
 ]
