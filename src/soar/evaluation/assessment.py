@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from soar import epsilon, values
-from soar.errors import unknown
+from soar.errors import printable, unknown
 from soar.evaluation import diagnosis
 from soar.evaluation.attack_result import AttackResult as AttackResult
 from soar.evaluation.attack_result import bits, from_bits, whole
 from soar.evaluation.diagnosis import Diagnosis, Verdict
 from soar.evaluation.files import read_json, write_json
 from soar.evaluation.interval import wilson
+from soar.evaluation.rendering import as_html, as_text
 from soar.threat import Threat, threat
 from soar.training.weights import Weights
 
@@ -53,6 +54,22 @@ class Assessment:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        about = f"{self.model} on {len(self)} images of {self.data}, {self.threat}"
+        found = f"{self.accuracy(CLEAN):.1%} clean, {self.worst_case:.1%} worst case"
+        return printable(f"<Assessment: {about}: {found}>")
+
+    def __str__(self) -> str:
+        from soar.evaluation.table import table
+
+        return as_text(table(self))
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook."""
+        from soar.evaluation.table import table
+
+        return as_html(table(self))
 
     @property
     def names(self) -> list[str]:

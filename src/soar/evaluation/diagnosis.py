@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from soar import epsilon, values
+from soar.errors import printable
 from soar.evaluation.files import read_json, write_json
+from soar.evaluation.rendering import as_html, as_text
 from soar.threat import Threat, threat
 from soar.training.weights import Weights
 
@@ -68,6 +70,21 @@ class Diagnosis:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "evidence", strongest_first(self.evidence))
+
+    def __repr__(self) -> str:
+        about = f"{self.model} on {self.examples} images of {self.data}, {self.threat}"
+        return printable(f"<Diagnosis: {about}: {self.verdict}>")
+
+    def __str__(self) -> str:
+        from soar.evaluation.verdict_table import verdict_table
+
+        return as_text(verdict_table(self))
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and its evidence for a notebook."""
+        from soar.evaluation.verdict_table import verdict_table
+
+        return as_html(verdict_table(self))
 
     @property
     def verdict(self) -> Verdict:

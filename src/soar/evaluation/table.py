@@ -7,38 +7,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar import files
+from soar.errors import printable
 from soar.evaluation.assessment import WORST, Assessment
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from soar.evaluation.compare import Comparison
 
 
 def table(assessment: Assessment) -> Table:
     """Make a table of one assessment: clean, each attack, worst case, with intervals and passes."""
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    made = Table(
-        box=box.SIMPLE_HEAD,
-        title=escape(_title(assessment)),
-        title_justify="left",
-        caption=_caption(assessment),
-        caption_justify="left",
-    )
-    made.add_column("attack")
-    for heading in ("accuracy", "95 % interval", "forward", "backward", "seconds"):
-        made.add_column(heading, justify="right")
+    headings = ("accuracy", "95 % interval", "forward", "backward", "seconds")
+    made = _empty(_title(assessment), _caption(assessment), headings)
     cumulative = {result.label for result in assessment.attacks if result.survivors_only}
     seconds = {result.label: result.seconds for result in assessment.attacks}
     for name in assessment.names:
         forward, backward = assessment.passes(name)
         time = sum(seconds.values()) if name == WORST else seconds.get(name)
         made.add_row(
-            escape(f"{name} *" if name in cumulative else name),
+            _as_it_is(f"{name} *" if name in cumulative else name),
             percent(assessment.accuracy(name)),
             between(assessment.interval(name)),
             f"{forward:.1f}",
@@ -51,26 +41,15 @@ def table(assessment: Assessment) -> Table:
 
 def comparison_table(comparison: Comparison) -> Table:
     """Make a table of two assessments side by side: clean, each attack in common, worst case."""
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    made = Table(
-        box=box.SIMPLE_HEAD,
-        title=escape(
-            f"{comparison.first} (first) and {comparison.second} (second) on {comparison.examples} images of"
-            f" {comparison.data}, {comparison.threat}"
-        ),
-        title_justify="left",
-        caption=escape(_left_out(comparison)),
-        caption_justify="left",
+    title = (
+        f"{comparison.first} (first) and {comparison.second} (second) on {comparison.examples} images of"
+        f" {comparison.data}, {comparison.threat}"
     )
-    made.add_column("attack")
-    for heading in ("first", "second", "difference", "95 % interval", "only first", "only second"):
-        made.add_column(heading, justify="right")
+    headings = ("first", "second", "difference", "95 % interval", "only first", "only second")
+    made = _empty(title, _left_out(comparison), headings)
     for row in comparison.rows:
         made.add_row(
-            escape(row.name),
+            _as_it_is(row.name),
             percent(row.first),
             percent(row.second),
             f"{100 * row.difference:+.1f}",
@@ -117,14 +96,40 @@ def between(limits: tuple[float, float]) -> str:
     return f"{100 * limits[0]:.1f} - {100 * limits[1]:.1f}"
 
 
-def _caption(assessment: Assessment) -> str:
-    caption = "forward and backward: passes an image"
+def _empty(title: str, caption: list[str], headings: tuple[str, ...]) -> Table:
+    """Make a table without rows, whose first column names the attacks."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        title=_as_it_is(title, "table.title"),
+        title_justify="left",
+        caption=Text("\n").join(_as_it_is(line, "table.caption") for line in caption),
+        caption_justify="left",
+    )
+    made.add_column("attack")
+    for heading in headings:
+        made.add_column(heading, justify="right")
+    return made
+
+
+def _as_it_is(text: str, style: str = "") -> Text:
+    """Return a text that may hold anyone's names: no brackets are markup, no character moves the cursor."""
+    from rich.text import Text
+
+    return Text(printable(text), style=style)
+
+
+def _caption(assessment: Assessment) -> list[str]:
+    caption = ["forward and backward: passes an image"]
     if any(result.survivors_only for result in assessment.attacks):
-        caption += "\n* on what earlier attacks have left; the accuracy is what is left then"
+        caption.append("* on what earlier attacks have left; the accuracy is what is left then")
     return caption
 
 
-def _left_out(comparison: Comparison) -> str:
+def _left_out(comparison: Comparison) -> list[str]:
     lines = [
         "difference: first minus second, in points, on the same images",
         "only first, only second: images that only one of them gets right",
@@ -133,7 +138,7 @@ def _left_out(comparison: Comparison) -> str:
         lines.append(f"{comparison.left_out} images that only one of them holds are left out")
     if comparison.attacks_left_out:
         lines.append(f"not run on both in the same way: {', '.join(comparison.attacks_left_out)}")
-    return "\n".join(lines)
+    return lines
 
 
 def _title(assessment: Assessment) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from soar.errors import printable
 from soar.evaluation.diagnosis import Diagnosis, Verdict
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ MEANING: dict[Verdict, str] = {
     "suspicious": "some attacks may have been misled; do not quote its robust accuracy before the next steps",
     "masked": "attacks were misled by hidden gradients; its robust accuracy under them means nothing",
 }
+
+# Room for the longest verdict.
+_INDENT = 11
 
 
 def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
@@ -28,18 +32,24 @@ def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
     from rich.padding import Padding
     from rich.text import Text
 
-    title = f"\n{found.model} on {found.examples} images of {found.data}, {found.threat}"
-    lines: list[Text | Padding] = [Text(title), Text()]
+    def line(text: str, style: str = "") -> Text:
+        return Text(printable(text), style=style)
+
+    def indented(text: Text) -> Padding:
+        return Padding(text, (0, 0, 0, _INDENT))
+
+    title = f"{found.model} on {found.examples} images of {found.data}, {found.threat}"
+    lines: list[Text | Padding] = [Text(), line(title), Text()]
     for one in found.evidence:
-        lines.append(Text.assemble((f"{one.finding:<11}", STYLES[one.finding]), (one.title, "bold")))
-        lines.append(Padding(Text(one.sentence), (0, 0, 0, 11)))
+        lines.append(Text(f"{one.finding:<{_INDENT}}", style=STYLES[one.finding]) + line(one.title, "bold"))
+        lines.append(indented(line(one.sentence)))
         if one.finding != "sound":
-            lines.append(Padding(Text(f"rule: {one.rule}", style="dim"), (0, 0, 0, 11)))
+            lines.append(indented(line(f"rule: {one.rule}", "dim")))
     verdict = found.verdict
     is_partial = verdict == "sound" and not all(one.was_made for one in found.evidence)
     meaning = found.summary if is_partial else MEANING[verdict]
-    lines += [Text(), Text.assemble("verdict: ", (verdict, STYLES[verdict]), f" - {meaning}")]
+    lines += [Text(), Text("verdict: ") + Text(verdict, style=STYLES[verdict]) + line(f" - {meaning}")]
     if not found.is_whole:
         lines.append(Text("this is a first look; soar diagnose makes all checks"))
-    lines += [Text(f"next: {advice.replace('RUN', run, 1)}") for advice in found.advice]
+    lines += [line(f"next: {advice.replace('RUN', run, 1)}") for advice in found.advice]
     return Group(*lines)
