@@ -9,7 +9,7 @@ from soar.objectives.mart import MART
 from soar.objectives.mma import MMA
 from soar.objectives.objective import Objective, Output
 from soar.objectives.registry import OBJECTIVES
-from soar.objectives.soar import SOAR
+from soar.objectives.soar import SOAR, SOARPaper
 from soar.objectives.standard import Standard
 from soar.objectives.trades import TRADES
 
@@ -25,6 +25,7 @@ __all__ = [
     "Adversarial",
     "Objective",
     "Output",
+    "SOARPaper",
     "Standard",
     "check_objective",
 ]
