@@ -6,6 +6,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from soar.evaluation.diagnosis import Diagnosis
+from soar.evaluation.evidence.judgement import not_made
 from soar.evaluation.verdict_table import MEANING, verdict_table
 from tests.evaluation.test_diagnosis import diagnosis, item
 
@@ -30,6 +31,14 @@ def test_what_to_run_next_names_the_run() -> None:
     advice = "soar diagnose RUN --source OTHER_RUN"
     console.print(verdict_table(diagnosis(item("suspicious", 1.0, advice)), "runs/mine"))
     assert "next: soar diagnose runs/mine --source OTHER_RUN" in console.export_text()
+
+
+def test_checks_that_could_not_be_made_are_shown_with_their_reason() -> None:
+    unmade = not_made("losses", "Losses", "from 5 points on", "no image is right")
+    text = shown(diagnosis(item("sound"), unmade))
+    assert "inconclusive Losses" in text and "Could not be checked: no image is right." in text
+    assert f"verdict: inconclusive - {MEANING['inconclusive']}" in text
+    assert "from 5 points on" not in text, "a rule that was not applied"
 
 
 def test_a_first_look_says_so() -> None:

@@ -8,6 +8,7 @@ from soar.evaluation.diagnosis import Diagnosis, Evidence
 from soar.evaluation.evaluate import evaluate
 from soar.evaluation.interval import wilson
 from soar.evaluation.joining import join
+from soar.evaluation.note import Note
 
 __all__ = [
     "AdversarialExamples",
@@ -15,6 +16,7 @@ __all__ = [
     "AttackResult",
     "Diagnosis",
     "Evidence",
+    "Note",
     "attack",
     "compare",
     "diagnose",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from soar.evaluation.attack_result import bits, from_bits, whole
 from soar.evaluation.diagnosis import Diagnosis, Verdict
 from soar.evaluation.files import read_json, write_json
 from soar.evaluation.interval import wilson
+from soar.evaluation.note import Note
 from soar.evaluation.rendering import as_html, as_text
 from soar.threat import Threat, threat
 from soar.training.weights import Weights
@@ -40,7 +41,7 @@ class Assessment:
     correct: Tensor
     """whether each clean image is classified right"""
     attacks: tuple[AttackResult, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     """what is odd about the model's answers"""
     environment: dict[str, Any] = field(default_factory=dict)
     predicted: Tensor | None = None
@@ -176,7 +177,7 @@ class Assessment:
             "correct": bits(self.correct),
             "predicted": None if self.predicted is None else self.predicted.tolist(),
             "attacks": [result.as_dict() for result in self.attacks],
-            "notes": list(self.notes),
+            "notes": [asdict(note) for note in self.notes],
             "diagnosis": None if self.diagnosis is None else self.diagnosis.as_dict(),
             "environment": self.environment,
         }
@@ -193,7 +194,7 @@ class Assessment:
             labels=whole(stored["labels"]),
             correct=from_bits(stored["correct"]),
             attacks=tuple(AttackResult.from_dict(one) for one in stored["attacks"]),
-            notes=tuple(stored["notes"]),
+            notes=tuple(Note(**note) for note in stored["notes"]),
             environment=stored["environment"],
             predicted=None if stored["predicted"] is None else whole(stored["predicted"]),
             classes=tuple(stored["classes"]),
@@ -229,9 +230,11 @@ class Assessment:
 
 def _renewed(stored: dict[str, Any]) -> dict[str, Any]:
     """Add what older versions did not have; the first files of version 1 had no notes and samples either."""
+    # They stored notes as texts.
+    notes = [{"kind": "other", "message": text} for text in stored.get("notes", [])]
     attacks = [{"survivors_only": False, "samples": 1, "said": None} | one for one in stored["attacks"]]
-    added: dict[str, Any] = {"kind": KIND, "notes": [], "classes": [], "predicted": None, "diagnosis": None}
-    whole = added | stored | {"format": FORMAT, "attacks": attacks, "weights": None}
+    added: dict[str, Any] = {"kind": KIND, "classes": [], "predicted": None, "diagnosis": None}
+    whole = added | stored | {"format": FORMAT, "attacks": attacks, "notes": notes, "weights": None}
     if whole["diagnosis"] is not None:
         whole["diagnosis"] = diagnosis.renewed(whole["diagnosis"])
     return whole

@@ -18,7 +18,7 @@ from soar.errors import UserError
 from soar.evaluation.assessment import Assessment
 from soar.evaluation.attack_result import describe as describe
 from soar.evaluation.examples import Examples, gather, require_some
-from soar.evaluation.inspection import spare_outputs
+from soar.evaluation.inspection import SpareOutputsWarning, spare_outputs
 from soar.evaluation.joining import join
 from soar.evaluation.journal import Journal, fingerprint
 from soar.evaluation.work import Work
@@ -108,7 +108,7 @@ def evaluate(
         if spare is not None:
             work.notes = (*work.notes, spare)
             if world.is_main:
-                warnings.warn(spare, stacklevel=2)
+                warnings.warn(str(spare), SpareOutputsWarning, stacklevel=2)
         mode: Mode = progress if world.is_main else "quiet"
         results = tuple(work.attack(one, mode) for one in chosen)
     part = Assessment(

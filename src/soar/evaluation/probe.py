@@ -15,7 +15,7 @@ from soar.attacks import Attack, predict
 from soar.attacks.oracle import as_input
 from soar.evaluation.evaluate import evaluate
 from soar.evaluation.examples import Examples, Gathered, gather
-from soar.evaluation.inspection import SPARE
+from soar.evaluation.inspection import SpareOutputsWarning
 from soar.model_state import placement, probing
 from soar.progress import Mode
 from soar.threat import Threat
@@ -128,7 +128,7 @@ class Probe:
         if key not in self._known:
             with warnings.catch_warnings():
                 # Said once for all attacks, where the diagnosis begins.
-                warnings.filterwarnings("ignore", message=f".*{SPARE}")
+                warnings.simplefilter("ignore", SpareOutputsWarning)
                 found = evaluate(
                     self.model if temperature == 1 else Tempered(self.model, temperature),
                     self.examples,

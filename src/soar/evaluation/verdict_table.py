@@ -10,15 +10,21 @@ from soar.evaluation.diagnosis import Diagnosis, Verdict
 if TYPE_CHECKING:
     from rich.console import Group
 
-STYLES: dict[Verdict, str] = {"sound": "bold green", "suspicious": "bold yellow", "masked": "bold red"}
+STYLES: dict[Verdict, str] = {
+    "sound": "bold green",
+    "inconclusive": "bold blue",
+    "suspicious": "bold yellow",
+    "masked": "bold red",
+}
 MEANING: dict[Verdict, str] = {
     "sound": "nothing speaks against it; what attacks found is what there is to find",
+    "inconclusive": "checks could not be made; what they would have found is not known",
     "suspicious": "some attacks may have been misled; do not quote its robust accuracy before the next steps",
     "masked": "attacks were misled by hidden gradients; its robust accuracy under them means nothing",
 }
 
 # Room for the longest verdict.
-_INDENT = 11
+_INDENT = 13
 
 
 def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
@@ -43,12 +49,11 @@ def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
     for one in found.evidence:
         lines.append(Text(f"{one.finding:<{_INDENT}}", style=STYLES[one.finding]) + line(one.title, "bold"))
         lines.append(indented(line(one.sentence)))
-        if one.finding != "sound":
+        if one in found.against:
             lines.append(indented(line(f"rule: {one.rule}", "dim")))
     verdict = found.verdict
-    is_partial = verdict == "sound" and not all(one.was_made for one in found.evidence)
-    meaning = found.summary if is_partial else MEANING[verdict]
-    lines += [Text(), Text("verdict: ") + Text(verdict, style=STYLES[verdict]) + line(f" - {meaning}")]
+    word = Text(verdict, style=STYLES[verdict])
+    lines += [Text(), Text("verdict: ") + word + Text(f" - {MEANING[verdict]}")]
     if not found.is_whole:
         lines.append(Text("this is a first look; soar diagnose makes all checks"))
     lines += [line(f"next: {advice.replace('RUN', run, 1)}") for advice in found.advice]

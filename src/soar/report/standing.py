@@ -8,8 +8,8 @@ from typing import Literal
 from soar.evaluation.verdict_table import MEANING
 from soar.report.content import RunContent
 
-Kind = Literal["sound", "suspicious", "masked", "unknown"]
-SIGNS: dict[Kind, str] = {"sound": "✓", "suspicious": "!", "masked": "✗", "unknown": "?"}
+Kind = Literal["sound", "inconclusive", "suspicious", "masked", "unknown"]
+SIGNS: dict[Kind, str] = {"sound": "✓", "inconclusive": "~", "suspicious": "!", "masked": "✗", "unknown": "?"}
 DISTRUST = f"Not to be trusted: {MEANING['masked']}."
 
 
