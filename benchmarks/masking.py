@@ -92,6 +92,9 @@ def linear(split: data.Split, classes: int, steps: int = 300) -> nn.Module:
     return model.eval()
 
 
+SIGNS = {"sound": "", "inconclusive": "-", "suspicious": "?", "masked": "M"}
+
+
 @dataclass(frozen=True)
 class Case:
     """A network, what the verdict should be, and what it was."""
@@ -147,7 +150,7 @@ def table(cases: list[Case]) -> Table:
         made.add_column(heading, justify="right" if heading == "CPU s" else "left")
     for case in cases:
         mark = "" if case.verdict == case.expected else " !"
-        words = [{"sound": "", "suspicious": "?", "masked": "M"}[word] for word in case.findings.values()]
+        words = [SIGNS[word] for word in case.findings.values()]
         made.add_row(case.name, case.expected, case.verdict + mark, *words, f"{case.seconds:.0f}")
     right = sum(case.verdict == case.expected for case in cases)
     made.caption = f"{right} of {len(cases)} as they should be; M: masked, ?: suspicious by this check alone"

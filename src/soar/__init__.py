@@ -10,13 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from soar import attacks as attacks
+    from soar import curvature as curvature
     from soar import data as data
+    from soar import errors as errors
+    from soar import evaluation as evaluation
     from soar import export as export
     from soar import interop as interop
+    from soar import losses as losses
     from soar import models as models
     from soar import objectives as objectives
+    from soar import randomness as randomness
+    from soar import recipes as recipes
+    from soar import report as report
+    from soar import runs as runs
+    from soar import threat as threat
+    from soar import training as training
     from soar.errors import UserError as UserError
     from soar.evaluation.assessment import Assessment as Assessment
+    from soar.evaluation.attack import AdversarialExamples as AdversarialExamples
+    from soar.evaluation.attack import attack as attack
     from soar.evaluation.diagnose import diagnose as diagnose
     from soar.evaluation.diagnosis import Diagnosis as Diagnosis
     from soar.evaluation.evaluate import evaluate as evaluate
@@ -26,33 +38,47 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# Where the functions and classes live; every other public name is a module.
 _HOMES = {"L2": "soar.threat", "Linf": "soar.threat", "Threat": "soar.threat", "UserError": "soar.errors"}
-_HOMES |= dict.fromkeys(("Assessment", "Diagnosis", "diagnose", "evaluate"), "soar.evaluation")
-_PACKAGES = ("attacks", "data", "export", "interop", "models", "objectives", "recipes", "training")
+_HOMES |= dict.fromkeys(
+    ("AdversarialExamples", "Assessment", "Diagnosis", "attack", "diagnose", "evaluate"), "soar.evaluation"
+)
 
 __all__ = [
     "L2",
+    "AdversarialExamples",
     "Assessment",
     "Diagnosis",
     "Linf",
     "Threat",
     "UserError",
+    "attack",
     "attacks",
+    "curvature",
     "data",
     "diagnose",
+    "errors",
     "evaluate",
+    "evaluation",
     "export",
     "interop",
+    "losses",
     "models",
     "objectives",
+    "randomness",
+    "recipes",
+    "report",
+    "runs",
+    "threat",
+    "training",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return import_module(f"soar.{name}")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name in __all__:
+        return import_module(f"soar.{name}")
     raise AttributeError(f"module 'soar' has no attribute '{name}'")
 
 

@@ -60,5 +60,5 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
 def test_without_scipy_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path)
     monkeypatch.setitem(sys.modules, "scipy.io", None)
-    with pytest.raises(UserError, match=r"scipy.* is not installed; run `pip install 'soar\[svhn\]"):
+    with pytest.raises(UserError, match=r"scipy.* is not installed; run `pip install 'soar-robust\[svhn\]"):
         svhn.read(tmp_path)

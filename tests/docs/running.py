@@ -21,6 +21,7 @@ from shlex import split
 
 import pytest
 
+import soar
 from soar import recipes
 from soar.cli.main import TAKES_FIELDS, main, make_parser
 from soar.paper.theory import command
@@ -108,7 +109,7 @@ def run_command(words: Sequence[str], where: str) -> None:
         run_paper(words[2], words[3:], where)
     elif words[:3] == ["python", "-m", "soar.reproduce.showing.results_page"]:
         assert results_page.main(words[3:]) == 0, f"{where}: {' '.join(words)}"
-    elif words[:3] in (["python", "-m", "pip"], ["python", "-m", "mkdocs"]) or words[0] == "pip":
+    elif words[0] == "pip" or (words[:2] == ["python", "-m"] and words[2] in ("pip", "mkdocs", "build")):
         check_extras(words, where)
     elif words[0] == "make":
         subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, check=True, capture_output=True)
@@ -150,10 +151,15 @@ def run_paper(module: str, words: Sequence[str], where: str) -> None:
 
 
 def check_extras(words: Sequence[str], where: str) -> None:
-    """Hold what is installed, such as "soar[figures]", to the extras that exist."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    for name in re.findall(r"soar\[([^\]]+)\]", " ".join(words)):
-        assert set(name.split(",")) <= set(extras), f"{where}: there is no extra {name}"
+    """Hold what is installed, such as "soar-robust[figures]", to the extras and the version that exist."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    installed = " ".join(words)
+    for package, name in re.findall(r"([\w.-]+)\[([^\]]+)\]", installed):
+        assert package in (project["name"], "."), f"{where}: {package} is not this package"
+        assert set(name.split(",")) <= set(project["optional-dependencies"]), f"{where}: no extra {name}"
+    wheel = f"dist/{project['name'].replace('-', '_')}-{soar.__version__}-py3-none-any.whl"
+    assert all(word == wheel for word in words if word.endswith(".whl")), f"{where}: expected {wheel}"
+    assert not {"soar", project["name"]} & set(words), f"{where}: relies on the package index"
 
 
 def _only_parsed(words: Sequence[str]) -> bool:

@@ -22,7 +22,7 @@ from tests.docs.running import ROOT
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytest.importorskip("mkdocs", reason='the site is not built: pip install "soar[docs]"')
+pytest.importorskip("mkdocs", reason='the site is not built: pip install "soar-robust[docs]"')
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # What a page shows or runs without being asked; a link that is clicked is another matter.

@@ -11,6 +11,7 @@ from torch import Tensor
 from soar.errors import UserError
 from soar.evaluation import Assessment, AttackResult
 from soar.evaluation.diagnosis import Diagnosis, Evidence, Verdict
+from soar.evaluation.note import Note
 from soar.threat import L2, Linf
 from soar.weights import Weights
 
@@ -106,13 +107,17 @@ def test_the_verdict_is_that_of_the_diagnosis() -> None:
 def test_saving_and_loading_keeps_everything(tmp_path: Path) -> None:
     weights = Weights(Path("runs/a/model.safetensors"), 64 * "a", 12)
     found = replace(
-        assessment(), diagnosis=diagnosis(), notes=("odd\n",), model="\udce4 ü [b]", weights=weights
+        assessment(),
+        diagnosis=diagnosis(),
+        notes=(Note("batch", "odd\n"),),
+        model="\udce4 ü [b]",
+        weights=weights,
     )
     path = tmp_path / "deep" / "assessment.json"
     found.save(path)
     back = Assessment.load(path)
     assert back.as_dict() == found.as_dict()
-    assert back.weights == weights
+    assert back.weights == weights and back.notes == found.notes
     assert back.threat == Linf("8/255") and back.diagnosis == found.diagnosis
     assert back.attacks[0].said is not None and back.attacks[0].said.tolist() == [0, 1, 0, 1, 2]
     assert list(path.parent.iterdir()) == [path]
@@ -120,6 +125,7 @@ def test_saving_and_loading_keeps_everything(tmp_path: Path) -> None:
     assert stored["format"] == 3 and stored["kind"] == "assessment"
     assert stored["threat"] == {"norm": "linf", "eps": "8/255"}
     assert stored["accuracy"]["worst case"]["share"] == 0.2
+    assert stored["notes"] == [{"kind": "batch", "message": "odd\n"}]
 
 
 def test_what_is_not_known_stays_unknown(tmp_path: Path) -> None:

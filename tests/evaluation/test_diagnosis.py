@@ -24,7 +24,11 @@ def diagnosis(*evidence: Evidence) -> Diagnosis:
 @pytest.mark.parametrize(
     ("findings", "verdict"),
     [
-        ((), "sound"),
+        ((), "inconclusive"),
+        (("sound", "inconclusive"), "inconclusive"),
+        (("inconclusive", "inconclusive"), "inconclusive"),
+        (("inconclusive", "suspicious", "sound"), "suspicious"),
+        (("inconclusive", "masked"), "masked"),
         (("sound", "sound"), "sound"),
         (("sound", "suspicious"), "suspicious"),
         (("suspicious", "masked", "sound"), "masked"),
@@ -44,9 +48,18 @@ def test_evidence_is_ordered_by_gravity_then_by_how_far_it_goes(evidence: list[E
     assert ranks == sorted(ranks, reverse=True)
     found = diagnosis(*evidence)
     assert found.evidence == ordered
-    assert found.against == tuple(one for one in ordered if one.finding != "sound")
-    none = f"None of {len(evidence)} checks speaks against it." if evidence else "Nothing could be checked"
-    assert found.summary.startswith(found.against[0].sentence if found.against else none)
+    assert found.against == tuple(one for one in ordered if one.finding in ("suspicious", "masked"))
+    assert (found.verdict == "sound") == (bool(evidence) and all(one.finding == "sound" for one in evidence))
+    unmade = sum(not one.was_made for one in evidence)
+    if found.against:
+        expected = found.against[0].sentence
+    elif unmade == len(evidence):
+        expected = "No check could be made"
+    elif unmade:
+        expected = f"{unmade} of {len(evidence)} checks could not be made, so it cannot be called sound."
+    else:
+        expected = f"None of {len(evidence)} checks speaks against it."
+    assert found.summary.startswith(expected)
     assert len(set(found.advice)) == len(found.advice) and "" not in found.advice
 
 
@@ -60,10 +73,11 @@ def test_a_diagnosis_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_checks_that_could_not_be_made_do_not_speak_for_a_model() -> None:
-    made = [not_made(check, "t", "r", "no image is right") for check in ("losses", "budgets")]
-    whole = {"model": "m", "data": "d", "threat": Linf(0.1), "examples": 3}
-    nothing = Diagnosis(**whole, evidence=tuple(made))  # type: ignore[arg-type]
-    assert nothing.summary == "Nothing could be checked, so nothing is known."
-    one = Evidence(check="taylor", title="t", finding="sound", sentence="It fits.", rule="r")
-    some = Diagnosis(**whole, evidence=(*made, one))  # type: ignore[arg-type]
-    assert some.summary == "None of 1 checks speaks against it (1 of 3 could be made)."
+    unmade = [not_made(check, "t", "r", "no image is right") for check in ("losses", "budgets")]
+    nothing = diagnosis(*unmade)
+    assert nothing.summary == "No check could be made, so nothing is known."
+    assert nothing.verdict == "inconclusive"
+    some = diagnosis(*unmade, item("sound"))
+    assert some.verdict == "inconclusive"
+    assert some.summary == "2 of 3 checks could not be made, so it cannot be called sound."
+    assert [one.was_made for one in some.evidence] == [False, False, True]

@@ -188,9 +188,9 @@ def test_answers_that_cannot_be_evaluated_are_refused(change: Callable[[Tensor],
 def test_odd_answers_are_noted() -> None:
     _, x, labels = problem()
     found = evaluate(Spoilt(lambda z: z.softmax(dim=1)), (x, labels), Linf(0.1), "fgsm")
-    assert "remove the softmax" in found.notes[0]
+    assert "remove the softmax" in found.notes[0].message
     random = Spoilt(lambda z: z + torch.randn_like(z))
-    assert 'use attacks="rand"' in evaluate(random, (x, labels), Linf(0.1), "fgsm").notes[0]
+    assert 'use attacks="rand"' in evaluate(random, (x, labels), Linf(0.1), "fgsm").notes[0].message
     assert evaluate(TinyNet(), (x, labels), Linf(0.1), "fgsm").notes == ()
 
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from soar.errors import UserError
-from soar.evaluation import Assessment
-from soar.evaluation.diagnosis import Diagnosis
+from soar.evaluation import Assessment, Note
+from soar.evaluation.diagnosis import SEVERITY, Diagnosis
 from soar.evaluation.files import as_text, read_json, write_json
 from tests.evaluation.test_assessment import assessment, diagnosis
 
@@ -23,7 +23,7 @@ Change = Callable[[Tree], object]
 
 
 def whole() -> Tree:
-    return replace(assessment(), diagnosis=diagnosis(), notes=("odd",)).as_dict()
+    return replace(assessment(), diagnosis=diagnosis(), notes=(Note("random", "odd"),)).as_dict()
 
 
 def complaint(path: Path, load: Callable[[Path], object] = Assessment.load) -> str:
@@ -245,7 +245,7 @@ def test_a_diagnosis_that_was_tampered_with_loads_or_gets_one_line(
         json.dumps(mutated(tree, way, data.draw(st.sampled_from(["remove", "replace"])), data.draw(VALUES)))
     )
     found = loaded_or_refused(path, Diagnosis.load)
-    assert found is None or found.verdict in ("sound", "suspicious", "masked")
+    assert found is None or found.verdict in SEVERITY
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -71,8 +71,10 @@ def answers(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
 
 
 def found(model: nn.Module, count: int = 12, batch_size: int = 128) -> tuple[str, ...]:
+    """The messages of what is found."""
     images, labels = some(count)
-    return inspect(model, images, labels, answers(model, images, batch_size), batch_size=batch_size)
+    notes = inspect(model, images, labels, answers(model, images, batch_size), batch_size=batch_size)
+    return tuple(note.message for note in notes)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,7 @@ def test_every_row_must_be_a_distribution_to_be_probabilities(
 ) -> None:
     outputs = torch.tensor([[0.25, 0.25, 0.25, 0.25], row, [0.0, 0.5, 0.0, 0.5]])
     warnings = inspect(nn.Flatten(), outputs.view(3, 1, 2, 2), torch.arange(3), outputs)
-    assert ["probabilities" in one for one in warnings] == [True] * is_distribution
+    assert [one.kind for one in warnings] == ["probabilities"] * is_distribution
 
 
 def test_randomised_answers_are_seen_with_their_size() -> None:
@@ -216,7 +218,7 @@ def test_noise_is_seen_even_from_a_generator_that_was_put_back(noise: float) -> 
     with torch.random.fork_rng(devices=[]):
         logits = answers(model, images)
     (warning,) = inspect(model, images, labels, logits)
-    assert 'use attacks="rand"' in warning
+    assert warning.kind == "random" and 'use attacks="rand"' in warning.message
     model.asked.clear()
     before = torch.get_rng_state()
     inspect(model, images, labels, logits)
@@ -337,9 +339,11 @@ def test_outputs_beyond_the_classes_are_told(
     outputs: int, labels: list[int], names: tuple[str, ...], said: str | None
 ) -> None:
     found = inspection.spare_outputs(outputs, torch.tensor(labels), names)
-    assert (
-        found is None if said is None else found is not None and found.startswith(said) and "\n" not in found
-    )
+    if said is None:
+        assert found is None
+    else:
+        assert found is not None and found.kind == "outputs"
+        assert found.message.startswith(said) and "\n" not in found.message
 
 
 def test_more_names_than_outputs_are_refused() -> None:

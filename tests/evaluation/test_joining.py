@@ -8,10 +8,12 @@ import pytest
 import torch
 
 from soar.errors import UserError
-from soar.evaluation import Assessment
+from soar.evaluation import Assessment, Note
 from soar.evaluation.joining import join
 from soar.threat import L2
 from tests.evaluation.test_assessment import assessment, diagnosis
+
+A, B, C = Note("batch", "a"), Note("random", "b"), Note("random", "c")
 
 
 def only(found: Assessment, attack: int, rows: range) -> Assessment:
@@ -74,10 +76,10 @@ def test_processes_without_examples_add_nothing() -> None:
 
 def test_the_rest_is_kept() -> None:
     found = assessment()
-    one = replace(found, attacks=found.attacks[:1], notes=("a", "b"), classes=(), environment={"first": 1})
-    other = replace(found, attacks=found.attacks[1:], notes=("b", "c"), environment={"second": 2})
+    one = replace(found, attacks=found.attacks[:1], notes=(A, B), classes=(), environment={"first": 1})
+    other = replace(found, attacks=found.attacks[1:], notes=(B, C), environment={"second": 2})
     whole = join([one, other])
-    assert whole.notes == ("a", "b", "c")
+    assert whole.notes == (A, B, C)
     assert whole.classes == found.classes
     assert whole.environment == {"first": 1}
 

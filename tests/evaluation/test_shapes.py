@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from soar.evaluation import AttackResult
+from soar.evaluation import AttackResult, Note
 from soar.evaluation.diagnosis import Evidence
 from soar.evaluation.shapes import SHAPES, schema, schema_file
 from tests.evaluation.test_assessment import assessment, diagnosis
@@ -83,7 +83,8 @@ def _inside(value: Any, rules: dict[str, Any], names: dict[str, Any], at: str) -
 def examples() -> list[dict[str, Any]]:
     plain = assessment()
     old = replace(plain, predicted=None, attacks=tuple(replace(one, said=None) for one in plain.attacks))
-    return [one.as_dict() for one in (plain, old, replace(plain, diagnosis=diagnosis(), notes=("a",)))]
+    noted = replace(plain, diagnosis=diagnosis(), notes=(Note("modes", "a"),))
+    return [one.as_dict() for one in (plain, old, noted)]
 
 
 @pytest.mark.parametrize("kind", SHAPES)

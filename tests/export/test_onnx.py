@@ -37,5 +37,5 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(module, "find_spec", find)
     model, images = built("cnn6")
-    with pytest.raises(UserError, match=r"needs the package onnxscript: pip install 'soar\[onnx\]'"):
+    with pytest.raises(UserError, match=r"needs the package onnxscript: pip install 'soar-robust\[onnx\]'"):
         to_onnx(model, tmp_path / "net.onnx", images)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from soar import curvature, randomness
 from soar.errors import UserError
 from soar.losses import cross_entropy
-from soar.objectives import OBJECTIVES, SOAR, Adversarial, check_objective
+from soar.objectives import OBJECTIVES, SOAR, Adversarial, SOARPaper, check_objective
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import SHAPE, Passes, TinyNet, images, said
 
@@ -115,6 +115,19 @@ def test_the_papers_factor() -> None:
     assert objective.factor(torch.zeros(1, 3, 32, 32), 0) == pytest.approx(0.8779, abs=1e-4)
     assert (objective.step, objective.clamp, objective.samples) == (0.01, 10.0, 1)
     assert (objective.start.kind, objective.start.share) == ("pgd-1", 0.5)
+
+
+def test_the_default_differs_from_the_paper_in_what_its_docstring_lists() -> None:
+    assert OBJECTIVES["soar-paper"].build is SOARPaper
+    ours, papers = (build(TinyNet(), Linf("8/255")) for build in (SOAR, SOARPaper))
+    assert (ours.start.share, ours.start.remaining) == (1.0, 0.5)
+    assert (papers.start.share, papers.start.remaining) == (0.5, 0.5)
+    assert (ours.product, papers.product, papers.step) == ("gauss-newton", "difference", 0.01)
+    assert (ours.scale, papers.scale) == (1 / 64, 1.0)
+    assert (ours.clamp, papers.clamp) == (None, 10.0)
+    rest = ("samples", "bound", "corner", "weight", "warmup_steps", "batch_statistics", "clip")
+    assert all(getattr(ours, name) == getattr(papers, name) for name in rest)
+    assert "The paper's version is `SOARPaper`" in (SOAR.__doc__ or "").split("Args:")[0]
 
 
 def test_clamped_examples_have_no_gradient_and_are_counted() -> None:

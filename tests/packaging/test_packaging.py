@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tarfile
+import tomllib
 import zipfile
 from email import message_from_bytes
 from pathlib import Path
@@ -30,6 +31,9 @@ DATA = (
 )
 
 
+ABOUT = f"soar_robust-{soar.__version__}.dist-info"
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
@@ -51,20 +55,49 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path)
     folder = ROOT / "src" / "soar"
     files = {path.relative_to(folder.parent).as_posix() for path in folder.rglob("*") if path.is_file()}
     files = {name for name in files if "__pycache__" not in name}
-    assert {name for name in names if not name.startswith(f"soar-{soar.__version__}.dist-info/")} == files
+    assert {name for name in names if not name.startswith(f"{ABOUT}/")} == files
 
 
 def test_its_metadata_are_complete(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
-    about = message_from_bytes(archive.read(f"soar-{soar.__version__}.dist-info/METADATA"))
-    assert about["Name"] == "soar" and about["Version"] == soar.__version__
+    about = message_from_bytes(archive.read(f"{ABOUT}/METADATA"))
+    assert wheel.name == f"soar_robust-{soar.__version__}-py3-none-any.whl"
+    assert about["Name"] == "soar-robust" and about["Version"] == soar.__version__
     assert about["License-Expression"] == "MIT" and about["Author"] and about["Summary"]
     assert about["Requires-Python"] == ">=3.11" and about["Description-Content-Type"] == "text/markdown"
     assert len(about.get_all("Classifier", [])) >= 10
     needed = [text for text in about.get_all("Requires-Dist", []) if "extra ==" not in text]
     assert len(needed) == 7 and "torch>=2.4" in needed
-    scripts = archive.read(f"soar-{soar.__version__}.dist-info/entry_points.txt").decode()
+    scripts = archive.read(f"{ABOUT}/entry_points.txt").decode()
     assert "soar = soar.cli.main:main" in scripts
+
+
+def test_every_message_and_page_calls_the_package_by_its_name() -> None:
+    tree = [path for name in ("src", "docs", "tests") for path in (ROOT / name).rglob("*.*")]
+    texts = {path: path.read_text() for path in tree if path.suffix in (".py", ".md", ".toml")}
+    texts[ROOT / "README.md"] = (ROOT / "README.md").read_text()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    wrong = re.compile(rf"(?<![\w-])soar\\?\[({'|'.join(extras)}|\{{)")
+    assert [str(path.relative_to(ROOT)) for path, text in texts.items() if wrong.search(text)] == []
+
+
+def test_hooks_and_workflow_run_what_make_test_runs() -> None:
+    hooks, workflow = ROOT / ".pre-commit-config.yaml", ROOT / ".github" / "workflows" / "test.yml"
+    if not hooks.exists():
+        pytest.skip("the sdist does not hold how the repository is run")
+    assert re.findall(r"repo: (.+)", hooks.read_text()) == ["local"], "nothing is fetched to run a hook"
+    entries = re.findall(r"entry: \.venv/bin/(.+)", hooks.read_text())
+    lint = re.findall(r"^\t\$\(BIN\)/((?:ruff|mypy).*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert entries == [line.removesuffix(" .") for line in lint] and len(entries) == 3
+    assert re.findall(r"python: \[(.+)\]", workflow.read_text()) == ['"3.11", "3.12", "3.13"']
+    assert re.findall(r"run: (.+)", workflow.read_text()) == ["make test PYTHON=python"]
+
+
+def test_the_citation_agrees_with_the_metadata() -> None:
+    cited = (ROOT / "CITATION.cff").read_text().splitlines()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert f"title: soar ({project['name']})" in cited and f"license: {project['license']}" in cited
+    assert all(f"  - name: {one['name']}" in cited for one in project["authors"])
 
 
 def test_its_size_is_the_one_that_is_stated(wheel: Path) -> None:

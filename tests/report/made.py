@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from soar import epsilon
-from soar.evaluation import Assessment
+from soar.evaluation import Assessment, Note
 from soar.evaluation.assessment import AttackResult
 from soar.evaluation.diagnosis import Diagnosis, Evidence, Verdict
 from soar.evaluation.interval import wilson
@@ -94,7 +94,12 @@ def hostile(run: RunContent) -> RunContent:
         name=HOSTILE,
         classes=tuple(f"{k}{HOSTILE}" for k in range(len(run.classes))),
         assessment=replace(
-            found, model=HOSTILE, data=HOSTILE, attacks=attacks, notes=(HOSTILE,), environment=dict(evil)
+            found,
+            model=HOSTILE,
+            data=HOSTILE,
+            attacks=attacks,
+            notes=(Note("other", HOSTILE),),
+            environment=dict(evil),
         ),
         diagnosis=replace(diagnosis, model=HOSTILE, data=HOSTILE, evidence=evidence),
         accuracy_by_eps=tuple(replace(one, label=HOSTILE) for one in run.accuracy_by_eps),

@@ -162,7 +162,7 @@ def test_a_missing_package_is_named_with_its_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(UserError, match=rf"needs the package {name}: pip install 'soar\[{name}\]'"):
+    with pytest.raises(UserError, match=rf"needs the package {name}: pip install 'soar-robust\[{name}\]'"):
         open_sinks([name], tmp_path, {}, "tracking")
 
 

@@ -80,8 +80,8 @@ def _save(found: Assessment, output: Path, journal: Path) -> None:
     Console().print(table(found))
     for line in [*(f"note: {note}" for note in found.notes), *protocol(found)]:
         print(line)
-    if found.diagnosis is not None and found.diagnosis.verdict != "sound":
-        print(one_line(found.diagnosis))
+    if found.diagnosis is not None and (line := one_line(found.diagnosis)):
+        print(line)
     # Last: what cannot be saved has at least been shown.
     found.save(output)
     remove_journals(journal)

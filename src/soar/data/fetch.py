@@ -73,7 +73,7 @@ def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mod
     if not _wanted(held):
         return held.folder
     if name not in ORIGINS:
-        raise UserError(f"data set '{name}' is part of the package but damaged; reinstall soar")
+        raise UserError(f"data set '{name}' is part of the package but damaged; reinstall soar-robust")
     try:
         lock = Lock(held.folder / ".lock", f"{held.folder}: another process is fetching '{name}'")
         with lock.waited_for(lambda line: _say(mode, line)):

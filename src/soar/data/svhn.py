@@ -46,7 +46,8 @@ def _read_matlab(folder: Path, file: File) -> Examples:
         from scipy.io import loadmat, whosmat
     except ImportError:
         raise UserError(
-            "svhn: scipy, which reads its MATLAB files, is not installed; run `pip install 'soar[svhn]'`"
+            "svhn: scipy, which reads its MATLAB files, is not installed;"
+            " run `pip install 'soar-robust[svhn]'`"
         ) from None
     path = located(folder, file.name)
     with _readable(path):

@@ -13,7 +13,7 @@ from soar.environment import environment
 from soar.evaluation.assessment import Assessment
 from soar.evaluation.attack_result import describe
 from soar.evaluation.examples import Gathered
-from soar.evaluation.inspection import spare_outputs
+from soar.evaluation.inspection import SpareOutputsWarning, spare_outputs
 from soar.evaluation.joining import join
 from soar.evaluation.journal import Journal, fingerprint
 from soar.evaluation.suites import Plan
@@ -63,7 +63,7 @@ def assess(
             work.notes = (*work.notes, spare)
             if world.is_main:
                 # The line that the user wrote is the one that called `evaluate`.
-                warnings.warn(spare, stacklevel=3)
+                warnings.warn(str(spare), SpareOutputsWarning, stacklevel=3)
         mode: Mode = progress if world.is_main else "quiet"
         results = tuple(work.attack(one, mode) for one in plan)
     part = Assessment(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +10,23 @@ import torch
 from torch import Tensor
 
 from soar import epsilon, values
-from soar.errors import unknown
+from soar.errors import printable, unknown
+from soar.evaluation.attack_result import CLEAN as CLEAN
+from soar.evaluation.attack_result import WORST as WORST
 from soar.evaluation.attack_result import AttackResult as AttackResult
 from soar.evaluation.attack_result import bits, from_bits, whole
 from soar.evaluation.diagnosis import Diagnosis, Verdict
 from soar.evaluation.files import read_json, write_json
 from soar.evaluation.interval import wilson
 from soar.evaluation.joining import join
+from soar.evaluation.note import Note
+from soar.evaluation.rendering import as_html, as_text
+from soar.evaluation.table import table
 from soar.threat import Threat, threat
 from soar.weights import Weights
 
 KIND = "assessment"
 FORMAT = 3
-CLEAN = "clean"
-WORST = "worst case"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,7 @@ class Assessment:
     correct: Tensor
     """whether each clean image is classified right"""
     attacks: tuple[AttackResult, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     """what is odd about the model's answers"""
     environment: dict[str, Any] = field(default_factory=dict)
     predicted: Tensor | None = None
@@ -53,6 +56,18 @@ class Assessment:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        about = f"{self.model} on {len(self)} images of {self.data}, {self.threat}"
+        found = f"{self.accuracy(CLEAN):.1%} clean, {self.worst_case:.1%} worst case"
+        return printable(f"<Assessment: {about}: {found}>")
+
+    def __str__(self) -> str:
+        return as_text(table(self))
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook."""
+        return as_html(table(self))
 
     @property
     def names(self) -> list[str]:
@@ -157,7 +172,7 @@ class Assessment:
             "correct": bits(self.correct),
             "predicted": None if self.predicted is None else self.predicted.tolist(),
             "attacks": [result.as_dict() for result in self.attacks],
-            "notes": list(self.notes),
+            "notes": [asdict(note) for note in self.notes],
             "diagnosis": None if self.diagnosis is None else self.diagnosis.as_dict(),
             "environment": self.environment,
         }
@@ -174,7 +189,7 @@ class Assessment:
             labels=whole(stored["labels"]),
             correct=from_bits(stored["correct"]),
             attacks=tuple(AttackResult.from_dict(one) for one in stored["attacks"]),
-            notes=tuple(stored["notes"]),
+            notes=tuple(Note(**note) for note in stored["notes"]),
             environment=stored["environment"],
             predicted=None if stored["predicted"] is None else whole(stored["predicted"]),
             classes=tuple(stored["classes"]),

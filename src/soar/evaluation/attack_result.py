@@ -10,6 +10,10 @@ from torch import Tensor, nn
 
 from soar.attacks.attack import Planned
 
+CLEAN = "clean"
+WORST = "worst case"
+"""what accuracies are called besides those under single attacks"""
+
 
 @dataclass(frozen=True, eq=False)
 class AttackResult:

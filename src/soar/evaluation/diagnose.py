@@ -21,7 +21,7 @@ from soar.evaluation.evidence import (
     temperature,
 )
 from soar.evaluation.examples import Examples, require_some
-from soar.evaluation.inspection import spare_outputs
+from soar.evaluation.inspection import SpareOutputsWarning, spare_outputs
 from soar.evaluation.probe import Probe
 from soar.inputs import check_batch_size
 from soar.model_state import require_module
@@ -107,7 +107,7 @@ def diagnose(
     logits = checked_logits(probe.logits, len(probe.labels))
     spare = spare_outputs(logits.shape[1], probe.examples.labels)
     if spare is not None:
-        warnings.warn(spare, stacklevel=2)
+        warnings.warn(str(spare), SpareOutputsWarning, stacklevel=2)
     evidence = []
     for check, examine in CHECKS.items():
         found = examine(probe)

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from soar import epsilon, values
+from soar.errors import printable
 from soar.evaluation.files import read_json, write_json
+from soar.evaluation.rendering import as_html, as_text
+from soar.evaluation.table import verdict_table
 from soar.threat import Threat, threat
 from soar.weights import Weights
 
-Verdict = Literal["sound", "suspicious", "masked"]
-SEVERITY: dict[Verdict, int] = {"sound": 0, "suspicious": 1, "masked": 2}
-NOT_MADE = "Could not be checked"
-"""how the sentence of a check begins that could not be made"""
+Verdict = Literal["sound", "inconclusive", "suspicious", "masked"]
+# A check that could not be made might have found anything, so a model that misses one is not called sound;
+# what another check did find against it counts all the same.
+SEVERITY: dict[Verdict, int] = {"sound": 0, "inconclusive": 1, "suspicious": 2, "masked": 3}
 KIND = "diagnosis"
 FORMAT = 2
 
@@ -27,7 +30,7 @@ class Evidence:
     Args:
         check: the check's name, such as "losses"
         title: what was compared, for a heading
-        finding: what this item alone says of the model
+        finding: what this item alone says of the model; "inconclusive" if the check could not be made
         sentence: the same in plain words, with the numbers that matter
         rule: the rule that was applied, with its thresholds
         numbers: everything that was measured, by name; shares from 0 to 1
@@ -47,7 +50,7 @@ class Evidence:
     @property
     def was_made(self) -> bool:
         """Whether something could be measured at all."""
-        return not self.sentence.startswith(NOT_MADE)
+        return self.finding != "inconclusive"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,26 +72,39 @@ class Diagnosis:
     def __post_init__(self) -> None:
         object.__setattr__(self, "evidence", strongest_first(self.evidence))
 
+    def __repr__(self) -> str:
+        about = f"{self.model} on {self.examples} images of {self.data}, {self.threat}"
+        return printable(f"<Diagnosis: {about}: {self.verdict}>")
+
+    def __str__(self) -> str:
+        return as_text(verdict_table(self))
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and its evidence for a notebook."""
+        return as_html(verdict_table(self))
+
     @property
     def verdict(self) -> Verdict:
-        """The gravest finding; a model without any evidence against it is sound."""
-        return max((one.finding for one in self.evidence), key=SEVERITY.__getitem__, default="sound")
+        """The gravest finding: sound only if every check was made and none speaks against the model."""
+        findings: list[Verdict] = [one.finding for one in self.evidence]
+        return max(findings, key=SEVERITY.__getitem__, default="inconclusive")
 
     @property
     def against(self) -> tuple[Evidence, ...]:
         """The items that speak against the model, the strongest first."""
-        return tuple(one for one in self.evidence if one.finding != "sound")
+        return tuple(one for one in self.evidence if one.finding in ("suspicious", "masked"))
 
     @property
     def summary(self) -> str:
         """The strongest evidence against the model in a sentence, or that there is none."""
         if self.against:
             return self.against[0].sentence
-        made = sum(one.was_made for one in self.evidence)
+        checks, made = len(self.evidence), sum(one.was_made for one in self.evidence)
         if not made:
-            return "Nothing could be checked, so nothing is known."
-        of_all = f" ({made} of {len(self.evidence)} could be made)" if made < len(self.evidence) else ""
-        return f"None of {made} checks speaks against it{of_all}."
+            return "No check could be made, so nothing is known."
+        if made < checks:
+            return f"{checks - made} of {checks} checks could not be made, so it cannot be called sound."
+        return f"None of {made} checks speaks against it."
 
     @property
     def advice(self) -> tuple[str, ...]:

@@ -37,8 +37,7 @@ class Gathered:
 
 Examples = (
     Split
-    | tuple[Tensor, Tensor]
-    | tuple[NDArray[Any], NDArray[Any]]
+    | tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]]
     | TorchDataset[Any]
     | DataLoader[Any]
     | Gathered

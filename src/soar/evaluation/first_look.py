@@ -60,17 +60,18 @@ def first_look(
 
 
 def one_line(diagnosis: Diagnosis) -> str:
-    """Say in one line what speaks most against the model; nothing where it is sound.
+    """Return in one line why the model is not called sound; nothing where it is.
 
+    >>> from soar.evaluation.note import Note
     >>> from soar.threat import Linf
-    >>> odd = consistency.judge(["model: got ... when asked twice; the model is randomised"])
+    >>> odd = consistency.judge([Note("random", "model: got answers that differ when asked twice")])
     >>> found = Diagnosis(model="", data="", threat=Linf("0.1"), examples=9, evidence=(odd,))
     >>> one_line(found)[:70]
     'suspicious: the model is randomised, so an attack that asks only once '
     """
-    if not diagnosis.against:
+    if diagnosis.verdict == "sound" or not diagnosis.evidence:
         return ""
-    said = diagnosis.against[0].sentence.split(". ")[0].rstrip(".")
+    said = diagnosis.evidence[0].sentence.split(". ")[0].rstrip(".")
     # The name of an attack, PGD-20 for one, keeps its capitals.
     said = said[:1].lower() + said[1:] if said[1:2].islower() or said[1:2] == " " else said
     following = (

@@ -8,15 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from soar.errors import UserError, first_line
+from soar.evaluation.note import Note
 from soar.model_state import placement, untouched
 from soar.prediction import as_input, checked_logits, logits_of
-
-# What each warning is known by, also in a stored assessment.
-RANDOM = "the model is randomised"
-BATCH = "answers depend on the batch"
-MODES = "in training mode after model.eval()"
-PROBABILITIES = "the model returns probabilities"
-SPARE = "expected one for each class"
 
 # Rounding, in units of the last place of the largest logit. A batch of another size takes other kernels,
 # which round more differently than the same ones do when run again.
@@ -28,9 +22,13 @@ _ENOUGH = 20
 _MOST = 0.05
 
 
+class SpareOutputsWarning(UserWarning):
+    """A model has more outputs than its data has classes."""
+
+
 def inspect(
     model: nn.Module, images: Tensor, labels: Tensor, logits: object, *, batch_size: int = 128
-) -> tuple[str, ...]:
+) -> tuple[Note, ...]:
     """Refuse answers that cannot be evaluated and warn of those that mislead, each in one line.
 
     At most two extra forward passes are made: the first batch again, and its first image alone. The latter is
@@ -45,7 +43,7 @@ def inspect(
         batch_size: how many images are evaluated at once
 
     Returns:
-        Warnings: probabilities in place of logits, random answers, answers that depend on the other images
+        Notes: probabilities in place of logits, random answers, answers that depend on the other images
         of the batch, layers that do not follow `model.eval()`. None for a sound model or without images.
 
     Raises:
@@ -69,11 +67,11 @@ def inspect(
         if found[-1] is None and len(images) > 1:
             found.append(_batch_dependence(model, batch, answers))
         found.append(_training_modes(model))
-    return tuple(warning for warning in found if warning is not None)
+    return tuple(note for note in found if note is not None)
 
 
-def spare_outputs(outputs: int, labels: Tensor, class_names: Sequence[str] = ()) -> str | None:
-    """Return a warning where a model has more outputs than its data has classes.
+def spare_outputs(outputs: int, labels: Tensor, class_names: Sequence[str] = ()) -> Note | None:
+    """Return a note where a model has more outputs than its data has classes.
 
     Args:
         outputs: how many logits the model gives for an image
@@ -83,7 +81,7 @@ def spare_outputs(outputs: int, labels: Tensor, class_names: Sequence[str] = ())
     Raises:
         UserError: if there are more names than outputs
 
-    >>> spare_outputs(10, torch.arange(10), ["plane", "car"]).split(",")[0]
+    >>> spare_outputs(10, torch.arange(10), ["plane", "car"]).message.split(",")[0]
     'model: got 10 outputs for 2 classes'
     >>> spare_outputs(10, torch.arange(10))
     """
@@ -98,9 +96,10 @@ def spare_outputs(outputs: int, labels: Tensor, class_names: Sequence[str] = ())
         known = f"labels up to {highest}" if len(labels) >= _ENOUGH and 2 * (highest + 1) < outputs else ""
     if not known:
         return None
-    return (
-        f"model: got {outputs} outputs for {known}, {SPARE};"
-        " an answer beyond the classes counts as wrong: use a last layer of the data's own"
+    return Note(
+        "outputs",
+        f"model: got {outputs} outputs for {known}, expected one for each class;"
+        " an answer beyond the classes counts as wrong: use a last layer of the data's own",
     )
 
 
@@ -114,30 +113,32 @@ def _check_labels(labels: Tensor, classes: int) -> None:
         )
 
 
-def _probabilities(logits: Tensor) -> str | None:
+def _probabilities(logits: Tensor) -> Note | None:
     allowed = max(1e-4, 8 * torch.finfo(logits.dtype).eps)
     sums = logits.double().sum(dim=1)
     is_one = bool(((sums - 1).abs() <= allowed).all())
     if not is_one or float(logits.min()) < 0:
         return None
-    return (
-        f"model: got outputs in [0, 1] that sum to 1, expected logits; {PROBABILITIES}, which"
-        " weakens attacks on the cross-entropy and on margins: remove the softmax"
+    return Note(
+        "probabilities",
+        "model: got outputs in [0, 1] that sum to 1, expected logits; the model returns probabilities, which"
+        " weakens attacks on the cross-entropy and on margins: remove the softmax",
     )
 
 
-def _randomness(model: nn.Module, batch: Tensor, logits: Tensor) -> str | None:
+def _randomness(model: nn.Module, batch: Tensor, logits: Tensor) -> Note | None:
     asked = logits[: len(batch)]
     told = difference(asked, logits_of(model, batch), SAME_BATCH)
     if told is None:
         return None
-    return (
+    return Note(
+        "random",
         f"model: got answers that differ by {told} when asked twice, expected the same;"
-        f' {RANDOM}: use attacks="rand"'
+        ' the model is randomised: use attacks="rand"',
     )
 
 
-def _batch_dependence(model: nn.Module, batch: Tensor, logits: Tensor) -> str | None:
+def _batch_dependence(model: nn.Module, batch: Tensor, logits: Tensor) -> Note | None:
     try:
         alone = model(batch[:1].clone())  # it may work in place
     except Exception as error:  # whatever the model raises, an attack would meet it with its last example
@@ -153,20 +154,22 @@ def _batch_dependence(model: nn.Module, batch: Tensor, logits: Tensor) -> str | 
     told = difference(logits[:1], alone, _OTHER_BATCH)
     if told is None:
         return None
-    return (
+    return Note(
+        "batch",
         f"model: got answers that differ by {told} between an image alone and in a batch, expected the"
-        f" same; {BATCH}, as with BatchNorm on batch statistics"
+        " same; answers depend on the batch, as with BatchNorm on batch statistics",
     )
 
 
-def _training_modes(model: nn.Module) -> str | None:
+def _training_modes(model: nn.Module) -> Note | None:
     names = in_training(model)
     if not names:
         return None
     kind = type(model.get_submodule(names[0])).__name__
-    return (
-        f"model: got {len(names)} BatchNorm or Dropout modules {MODES}, such as"
-        f" '{names[0]}' ({kind}), expected none; an overridden train() or forward() puts them there"
+    return Note(
+        "modes",
+        f"model: got {len(names)} BatchNorm or Dropout modules in training mode after model.eval(), such as"
+        f" '{names[0]}' ({kind}), expected none; an overridden train() or forward() puts them there",
     )
 
 

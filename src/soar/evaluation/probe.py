@@ -15,7 +15,7 @@ from soar.attacks import Attack
 from soar.attacks.attack import Planned
 from soar.evaluation.assess import assess
 from soar.evaluation.examples import Examples, Gathered, gather
-from soar.evaluation.inspection import SPARE
+from soar.evaluation.inspection import SpareOutputsWarning
 from soar.model_state import placement, probing
 from soar.prediction import as_input, predict
 from soar.progress import Mode
@@ -129,7 +129,7 @@ class Probe:
         if key not in self._known:
             with warnings.catch_warnings():
                 # Said once for all attacks, where the diagnosis begins.
-                warnings.filterwarnings("ignore", message=f".*{SPARE}")
+                warnings.simplefilter("ignore", SpareOutputsWarning)
                 found = assess(
                     self.model if temperature == 1 else Tempered(self.model, temperature),
                     self.examples,

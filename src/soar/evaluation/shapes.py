@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from soar.evaluation.note import NoteKind
+
 # Numbers up to here are the same in every language that reads JSON.
 _LARGEST = 2**53 - 1
 
@@ -15,7 +17,7 @@ Plain = bool | int | float | str | None
 Flags = Annotated[str, Meta(pattern="^[01]*$")]
 Count = Annotated[int, Meta(ge=0, le=_LARGEST)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Finding = Literal["sound", "suspicious", "masked"]
+Finding = Literal["sound", "inconclusive", "suspicious", "masked"]
 # The radius as a person writes it: 8/255, 0.1, 1e-05.
 Radius = Annotated[
     str, Meta(pattern=r"^([0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,2})?|[0-9]+/[0-9]+)$", max_length=60)
@@ -116,6 +118,13 @@ class AttackShape(msgspec.Struct, forbid_unknown_fields=True):
     backward: Annotated[list[Count], Meta(description="gradients spent on each example")]
 
 
+class NoteShape(msgspec.Struct, forbid_unknown_fields=True):
+    """One thing that is odd about the model's answers."""
+
+    kind: Annotated[NoteKind, Meta(description="what it is; other in files that were of an older version")]
+    message: Annotated[str, Meta(description="what was got, what is expected and what to do")]
+
+
 class AssessmentShape(msgspec.Struct, forbid_unknown_fields=True):
     """Outcomes of attacks on the same examples, with everything needed to repeat them."""
 
@@ -142,7 +151,7 @@ class AssessmentShape(msgspec.Struct, forbid_unknown_fields=True):
         Meta(description="the class said about each clean image; null where that is not known"),
     ]
     attacks: Annotated[list[AttackShape], Meta(description="in the order in which they ran")]
-    notes: Annotated[list[str], Meta(description="what is odd about the model's answers")]
+    notes: Annotated[list[NoteShape], Meta(description="what is odd about the model's answers")]
     diagnosis: Annotated[
         DiagnosisShape | None, Meta(description="what was found about gradient masking, as in its own file")
     ]

@@ -7,46 +7,46 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar import files
-from soar.evaluation.assessment import WORST, Assessment
-from soar.evaluation.diagnosis import Diagnosis, Verdict
+from soar.errors import printable
+from soar.evaluation.attack_result import WORST
 from soar.text import interval, percent
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.table import Table
+    from rich.text import Text
 
+    from soar.evaluation.assessment import Assessment
+    from soar.evaluation.diagnosis import Diagnosis, Verdict
 
-STYLES: dict[Verdict, str] = {"sound": "bold green", "suspicious": "bold yellow", "masked": "bold red"}
+STYLES: dict[Verdict, str] = {
+    "sound": "bold green",
+    "inconclusive": "bold blue",
+    "suspicious": "bold yellow",
+    "masked": "bold red",
+}
 MEANING: dict[Verdict, str] = {
     "sound": "nothing speaks against it; what attacks found is what there is to find",
+    "inconclusive": "checks could not be made; what they would have found is not known",
     "suspicious": "some attacks may have been misled; do not quote its robust accuracy before the next steps",
     "masked": "attacks were misled by hidden gradients; its robust accuracy under them means nothing",
 }
 
+# Room for the longest verdict.
+_INDENT = 13
+
 
 def table(assessment: Assessment) -> Table:
     """Make a table of one assessment: clean, each attack, worst case, with intervals and passes."""
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    made = Table(
-        box=box.SIMPLE_HEAD,
-        title=escape(_title(assessment)),
-        title_justify="left",
-        caption=_caption(assessment),
-        caption_justify="left",
-    )
-    made.add_column("attack")
-    for heading in ("accuracy", "95% interval", "forward", "backward", "seconds"):
-        made.add_column(heading, justify="right")
+    headings = ("accuracy", "95% interval", "forward", "backward", "seconds")
+    made = _empty(_title(assessment), _caption(assessment), headings)
     cumulative = {result.label for result in assessment.attacks if result.survivors_only}
     seconds = {result.label: result.seconds for result in assessment.attacks}
     for name in assessment.names:
         forward, backward = assessment.passes(name)
         time = sum(seconds.values()) if name == WORST else seconds.get(name)
         made.add_row(
-            escape(f"{name} *" if name in cumulative else name),
+            _as_it_is(f"{name} *" if name in cumulative else name),
             percent(assessment.accuracy(name)),
             interval(*assessment.interval(name)),
             f"{forward:.1f}",
@@ -75,7 +75,7 @@ def save_picture(console: Console, path: Path) -> None:
 
 
 def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
-    """Make what is printed of a diagnosis: a block for each check, the verdict, and what to run next.
+    """Make what is printed: one block for each check, the gravest first.
 
     Args:
         found: the diagnosis
@@ -85,27 +85,57 @@ def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
     from rich.padding import Padding
     from rich.text import Text
 
-    title = f"\n{found.model} on {found.examples} images of {found.data}, {found.threat}"
-    lines: list[Text | Padding] = [Text(title), Text()]
+    def indented(text: Text) -> Padding:
+        return Padding(text, (0, 0, 0, _INDENT))
+
+    title = f"{found.model} on {found.examples} images of {found.data}, {found.threat}"
+    lines: list[Text | Padding] = [Text(), _as_it_is(title), Text()]
     for one in found.evidence:
-        lines.append(Text.assemble((f"{one.finding:<11}", STYLES[one.finding]), (one.title, "bold")))
-        lines.append(Padding(Text(one.sentence), (0, 0, 0, 11)))
-        if one.finding != "sound":
-            lines.append(Padding(Text(f"rule: {one.rule}", style="dim"), (0, 0, 0, 11)))
+        lines.append(
+            Text(f"{one.finding:<{_INDENT}}", style=STYLES[one.finding]) + _as_it_is(one.title, "bold")
+        )
+        lines.append(indented(_as_it_is(one.sentence)))
+        if one in found.against:
+            lines.append(indented(_as_it_is(f"rule: {one.rule}", "dim")))
     verdict = found.verdict
-    is_partial = verdict == "sound" and not all(one.was_made for one in found.evidence)
-    meaning = found.summary if is_partial else MEANING[verdict]
-    lines += [Text(), Text.assemble("verdict: ", (verdict, STYLES[verdict]), f" - {meaning}")]
+    word = Text(verdict, style=STYLES[verdict])
+    lines += [Text(), Text("verdict: ") + word + Text(f" - {MEANING[verdict]}")]
     if not found.is_whole:
         lines.append(Text("this is a first look; soar diagnose makes all checks"))
-    lines += [Text(f"next: {advice.replace('RUN', run, 1)}") for advice in found.advice]
+    lines += [_as_it_is(f"next: {advice.replace('RUN', run, 1)}") for advice in found.advice]
     return Group(*lines)
 
 
-def _caption(assessment: Assessment) -> str:
-    caption = "forward and backward: passes an image"
+def _empty(title: str, caption: list[str], headings: tuple[str, ...]) -> Table:
+    """Make a table without rows, whose first column names the attacks."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        title=_as_it_is(title, "table.title"),
+        title_justify="left",
+        caption=Text("\n").join(_as_it_is(line, "table.caption") for line in caption),
+        caption_justify="left",
+    )
+    made.add_column("attack")
+    for heading in headings:
+        made.add_column(heading, justify="right")
+    return made
+
+
+def _as_it_is(text: str, style: str = "") -> Text:
+    """Return a text that may hold anyone's names: no brackets are markup, no character moves the cursor."""
+    from rich.text import Text
+
+    return Text(printable(text), style=style)
+
+
+def _caption(assessment: Assessment) -> list[str]:
+    caption = ["forward and backward: passes an image"]
     if any(result.survivors_only for result in assessment.attacks):
-        caption += "\n* on what earlier attacks have left; the accuracy is what is left then"
+        caption.append("* on what earlier attacks have left; the accuracy is what is left then")
     return caption
 
 

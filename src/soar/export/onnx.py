@@ -37,7 +37,7 @@ def to_onnx(model: nn.Module, path: str | Path, sample: Tensor) -> Checked:
     """
     for package in ("onnx", "onnxscript"):
         if find_spec(package) is None:
-            raise UserError(f"an export to ONNX needs the package {package}: pip install 'soar[onnx]'")
+            raise UserError(f"an export to ONNX needs the package {package}: pip install 'soar-robust[onnx]'")
     return export_checked(model, path, sample, _as_bytes, _load)
 
 

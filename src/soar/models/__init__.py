@@ -10,6 +10,7 @@ from torch import nn
 from soar import values
 from soar.errors import UserError, first_line, shown
 from soar.models.cnn import cnn6, cnn8
+from soar.models.external import build_external, load_external_weights
 from soar.models.normalization import STATISTICS, Statistics, standardize
 from soar.models.resnet import resnet10, resnet18
 from soar.models.wide_resnet import wide_resnet
@@ -67,8 +68,10 @@ __all__ = [
     "STATISTICS",
     "Statistics",
     "build",
+    "build_external",
     "cnn6",
     "cnn8",
+    "load_external_weights",
     "resnet10",
     "resnet18",
     "standardize",

@@ -8,7 +8,7 @@ from soar.objectives.llr import LLR
 from soar.objectives.mart import MART
 from soar.objectives.mma import MMA
 from soar.objectives.objective import OBJECTIVES, Objective, Output
-from soar.objectives.soar import SOAR
+from soar.objectives.soar import SOAR, SOARPaper
 from soar.objectives.standard import Standard
 from soar.objectives.trades import TRADES
 
@@ -24,6 +24,7 @@ __all__ = [
     "Adversarial",
     "Objective",
     "Output",
+    "SOARPaper",
     "Standard",
     "check_objective",
 ]

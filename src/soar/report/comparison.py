@@ -57,8 +57,8 @@ def caveats(runs: Sequence[RunContent]) -> list[str]:
 def best(runs: Sequence[RunContent]) -> list[int]:
     """Give the places of the most robust runs, more than one where they are equal.
 
-    A run that is masked or suspicious is never among them. There is no best of one run, or of runs that met
-    different data, threats or attacks.
+    A run whose diagnosis is not sound is never among them, one without a diagnosis may be. There is no best
+    of one run, or of runs that met different data, threats or attacks.
     """
     trusted = [place for place, run in enumerate(runs) if standing(run).kind in ("sound", "unknown")]
     found = [_compared(runs[0].assessment, run.assessment) for run in runs[1:]]

@@ -10,8 +10,8 @@ from soar.evaluation.diagnosis import Diagnosis
 from soar.evaluation.table import MEANING
 from soar.report.drawing.data import Curve, Surface
 
-Kind = Literal["sound", "suspicious", "masked", "unknown"]
-SIGNS: dict[Kind, str] = {"sound": "✓", "suspicious": "!", "masked": "✗", "unknown": "?"}
+Kind = Literal["sound", "inconclusive", "suspicious", "masked", "unknown"]
+SIGNS: dict[Kind, str] = {"sound": "✓", "inconclusive": "~", "suspicious": "!", "masked": "✗", "unknown": "?"}
 DISTRUST = f"Not to be trusted: {MEANING['masked']}."
 
 

@@ -194,5 +194,5 @@ def _require(module: str, *, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         raise UserError(
-            f"tracking with '{module}' needs the package {module}: pip install 'soar[{extra}]'"
+            f"tracking with '{module}' needs the package {module}: pip install 'soar-robust[{extra}]'"
         ) from None

@@ -26,7 +26,7 @@ def test_a_missing_folder_is_told(tmp_path: Path) -> None:
 
 def test_missing_matplotlib_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(UserError, match=r'matplotlib, which is not there: pip install "soar\[figures\]"'):
+    with pytest.raises(UserError, match=r'which is not there: pip install "soar-robust\[figures\]"'):
         figures.check(tmp_path / "a.svg")
 
 

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import resources
 
+from soar.evaluation import Note
+from soar.evaluation.diagnosis import SEVERITY
+from soar.evaluation.evidence.judgement import not_made
+from soar.report.content import SIGNS, RunContent
+from soar.report.page import page
 from soar.report.sections.attacks import attacks
+from soar.report.sections.diagnosis import diagnosis
 from soar.report.sections.headline import headline
 from soar.report.sections.radius import radius
 from tests.report.made import made_content
@@ -44,6 +51,36 @@ def test_the_best_is_marked_among_those_to_trust() -> None:
     assert "Not to be quoted yet" in cards(4)[3].text
 
 
+def inconclusive(run: RunContent) -> RunContent:
+    """The same run, none of whose checks but the last could be made."""
+    assert run.diagnosis is not None
+    *first, last = run.diagnosis.evidence
+    unmade = [not_made(one.check, one.title, one.rule, "no clean image is classified right") for one in first]
+    return replace(run, diagnosis=replace(run.diagnosis, evidence=(*unmade, last)))
+
+
+def test_a_number_that_could_not_be_checked_is_marked_and_never_the_best() -> None:
+    first, _, best = made_content(3)
+    runs = [first, inconclusive(best)]
+    card = read(headline(runs)).all("article")[1]
+    assert "inconclusive" in card.classes and not card.all(kind="best")
+    assert card.all(kind="distrust")[0].text == "~ Not confirmed"
+    assert "~ inconclusive" in card.text
+    assert "2 of 3 checks could not be made, so it cannot be called sound." in card.text
+    assert read(headline([first, best])).all("article")[1].all(kind="best")
+    assert "~ inconclusive" in read(attacks(runs)).text and "inconclusive" in str(page(runs))
+    told = read(diagnosis(runs))
+    assert "0 of 3 checks speak against the model, 2 could not be made, on " in told.text
+    assert [one.classes[1] for one in told.all("details")[3:]] == ["inconclusive", "inconclusive", "sound"]
+
+
+def test_every_verdict_has_its_colors() -> None:
+    style = resources.files("soar.report").joinpath("assets/page.css").read_text()
+    for verdict in SEVERITY:
+        assert f".verdict.{verdict}" in style and f".evidence.{verdict}" in style and verdict in SIGNS
+        assert f".headline .card.{verdict}" in style
+
+
 def test_differences_are_to_the_first_and_to_the_best() -> None:
     table = read(headline(made_content(3))).all("table")[0]
     rows = [
@@ -68,5 +105,5 @@ def test_different_data_are_not_compared() -> None:
 
 def test_what_is_odd_about_the_model_is_said() -> None:
     (run,) = made_content(1)
-    odd = replace(run, assessment=replace(run.assessment, notes=("model: randomised",)))
+    odd = replace(run, assessment=replace(run.assessment, notes=(Note("random", "model: randomised"),)))
     assert "model: randomised" in read(headline([odd])).all(kind="note")[0].text

@@ -28,7 +28,7 @@ SAVES = ("--max_steps", "200", "--save_steps", "1")
 
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
-    found = pytest.importorskip("ray", reason="the optional package ray is not installed: soar[cluster]")
+    found = pytest.importorskip("ray", reason="ray is not installed: soar-robust[cluster]")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         # Ray's workers are nice to everything else, and starve on a machine that runs other tests.
@@ -45,7 +45,7 @@ def bad(cache: Path, number: int, **more: Any) -> Job:
 
 def test_without_ray_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UserError, match=r"^a cluster needs the package ray: pip install 'soar\[cluster\]'$"):
+    with pytest.raises(UserError, match=r"^a cluster needs .* ray: pip install 'soar-robust\[cluster\]'$"):
         Cluster().run([bad(tmp_path, 1)], lambda _: None)
 
 

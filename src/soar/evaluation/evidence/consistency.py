@@ -12,6 +12,7 @@ from soar.errors import UserError
 from soar.evaluation import inspection
 from soar.evaluation.diagnosis import Evidence
 from soar.evaluation.evidence.judgement import not_made
+from soar.evaluation.note import Note, NoteKind
 from soar.evaluation.probe import Probe
 from soar.model_state import placement, untouched
 from soar.prediction import logits_of
@@ -26,8 +27,6 @@ RULE = (
 # doubt, so it stands before what is suspicious by a little.
 EXCESS = 10.0
 
-STATE = "the model remembers earlier calls"
-
 
 class _Oddity(NamedTuple):
     """What a warning means and what to do about it."""
@@ -36,52 +35,52 @@ class _Oddity(NamedTuple):
     advice: str
 
 
-_ODDITIES = {
-    inspection.RANDOM: _Oddity(
+_ODDITIES: dict[NoteKind, _Oddity] = {
+    "random": _Oddity(
         "The model is randomised, so an attack that asks only once climbs noise. What it leaves may be luck.",
         "soar evaluate RUN --attacks rand",
     ),
-    STATE: _Oddity(
+    "state": _Oddity(
         "The model changes from call to call, so what is attacked is not what is judged.",
         "make the model's answer depend on the image alone, then evaluate it again",
     ),
-    inspection.BATCH: _Oddity(
+    "batch": _Oddity(
         "Answers depend on the other images of the batch, so no image has a robustness of its own.",
         "give BatchNorm fixed statistics, then evaluate again",
     ),
-    inspection.MODES: _Oddity(
+    "modes": _Oddity(
         "BatchNorm or Dropout stays in training mode, so it is not the model in use that is attacked.",
         "let model.eval() reach every layer, then evaluate again",
     ),
-    inspection.PROBABILITIES: _Oddity(
+    "probabilities": _Oddity(
         "The model returns probabilities in place of logits, which flattens the losses that attacks climb.",
         "remove the softmax from the model, then evaluate it again",
     ),
 }
 
 
-def judge(notes: Sequence[str], *, told: str = "", numbers: dict[str, int] | None = None) -> Evidence:
-    """Say what warnings about a model's answers mean for attacks; lines of other kinds are passed over.
+def judge(notes: Sequence[Note], *, told: str = "", numbers: dict[str, int] | None = None) -> Evidence:
+    """Judge what notes about a model's answers mean for attacks; notes of other kinds are passed over.
 
     Args:
-        notes: warnings of `inspect`, or about state
+        notes: what `inspect` found, or what was found about state
         told: what else should be said
         numbers: what else was counted
 
-    >>> judge(["model: got ... expected logits; the model returns probabilities, which ..."]).finding
+    >>> judge([Note("probabilities", "model: got outputs that sum to 1, expected logits")]).finding
     'suspicious'
     """
-    found = {key: note for key in _ODDITIES for note in notes if key in note}
-    sentences = [_ODDITIES[key].sentence for key in found] or ["An image always gets the same answer."]
+    found = {kind: note for kind in _ODDITIES for note in notes if note.kind == kind}
+    sentences = [_ODDITIES[kind].sentence for kind in found] or ["An image always gets the same answer."]
     return Evidence(
         check=CHECK,
         title=TITLE,
         finding="suspicious" if found else "sound",
         sentence=" ".join(filter(None, [*sentences, told])),
         rule=RULE,
-        numbers={**found, **(numbers or {})},
+        numbers={**{note.kind: note.message for note in found.values()}, **(numbers or {})},
         excess=EXCESS if found else 0.0,
-        advice=next((_ODDITIES[key].advice for key in found), ""),
+        advice=next((_ODDITIES[kind].advice for kind in found), ""),
     )
 
 
@@ -102,9 +101,10 @@ def examine(probe: Probe) -> Evidence:
         what = (
             f"answers that differ by {drift}" if drift else f"{len(changed)} changed buffers ({changed[0]})"
         )
-        notes = (*notes, f"model: got {what} after a call in eval mode, expected none; {STATE}")
+        text = f"model: got {what} after a call in eval mode, expected none; it remembers earlier calls"
+        notes = (*notes, Note("state", text))
     told = ""
-    if left_on and not any(inspection.MODES in note for note in notes):
+    if left_on and not any(note.kind == "modes" for note in notes):
         told = (
             f"The model came with {len(left_on)} BatchNorm or Dropout modules in training mode; all this was"
             " measured in eval mode."

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from soar.evaluation.diagnosis import NOT_MADE, SEVERITY, Evidence, Verdict
+from soar.evaluation.diagnosis import SEVERITY, Evidence, Verdict
 from soar.evaluation.interval import paired, wilson
 
 
@@ -112,5 +112,6 @@ def counted(flags: Tensor) -> tuple[float, float, float]:
 
 
 def not_made(check: str, title: str, rule: str, why: str) -> Evidence:
-    """Say that a check could not be made; nothing follows from it."""
-    return Evidence(check=check, title=title, finding="sound", sentence=f"{NOT_MADE}: {why}.", rule=rule)
+    """Return the evidence of a check that could not be made."""
+    sentence = f"Could not be checked: {why}."
+    return Evidence(check=check, title=title, finding="inconclusive", sentence=sentence, rule=rule)

@@ -70,7 +70,7 @@ def check(path: Path) -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError:
         raise UserError(
-            '--figure needs matplotlib, which is not there: pip install "soar[figures]"'
+            '--figure needs matplotlib, which is not there: pip install "soar-robust[figures]"'
         ) from None
 
 

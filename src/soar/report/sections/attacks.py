@@ -52,7 +52,7 @@ def labels(runs: Sequence[RunContent]) -> list[str]:
 
 def _run_heading(run: RunContent) -> Html:
     found = standing(run)
-    verdict = mark(found) if found.kind in ("masked", "suspicious") else None
+    verdict = mark(found) if found.kind not in ("sound", "unknown") else None
     return tag("th", run.name, " ", verdict, scope="colgroup", colspan=3, class_="starts")
 
 

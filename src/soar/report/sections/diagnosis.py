@@ -25,12 +25,13 @@ def _panel(_place: int, run: RunContent) -> Html:
     found, verdict = run.diagnosis, standing(run)
     if found is None:
         return missing(f"{run.name} was not diagnosed: ", code("soar diagnose RUN"))
-    against = len(found.against)
+    unmade = sum(not one.was_made for one in found.evidence)
     summary = tag(
         "p",
         mark(verdict),
-        f" {against} of {len(found.evidence)} checks speak against the model, on {found.examples} images of"
-        f" {found.data}, {found.threat}, seed {found.seed}.",
+        f" {len(found.against)} of {len(found.evidence)} checks speak against the model"
+        + (f", {unmade} could not be made" if unmade else "")
+        + f", on {found.examples} images of {found.data}, {found.threat}, seed {found.seed}.",
         class_="summary",
     )
     partly = None

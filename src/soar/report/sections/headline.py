@@ -11,7 +11,11 @@ from soar.report.markup import Html, join, tag
 from soar.report.sections.layout import cell, heading, mark, missing, section, table
 from soar.text import interval, percent
 
-_WARNINGS: dict[Kind, str] = {"masked": "Not to be trusted", "suspicious": "Not to be quoted yet"}
+_WARNINGS: dict[Kind, str] = {
+    "masked": "Not to be trusted",
+    "suspicious": "Not to be quoted yet",
+    "inconclusive": "Not confirmed",
+}
 
 
 def headline(runs: Sequence[RunContent]) -> Html:

@@ -53,7 +53,8 @@ def accuracy(subject: Subject) -> Found:
     (result,) = found.attacks
     right[rows] = result.robust
     clean_right = int(known.sum()) + int(found.correct.sum())
-    about = {"attack": result.label, "clean": 100 * clean_right / len(known), "notes": list(found.notes)}
+    notes = [note.message for note in found.notes]
+    about = {"attack": result.label, "clean": 100 * clean_right / len(known), "notes": notes}
     forward, backward = (passes * len(rows) / len(known) for passes in found.passes(result.label))
     return share(right, forward=forward, backward=backward, **about)
 

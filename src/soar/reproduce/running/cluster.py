@@ -1,7 +1,8 @@
 """Do jobs on many machines, as tasks of Ray.
 
-Every machine needs this package (`pip install 'soar[cluster]'`), the data, and the cache folder under the
-same path, on a disk that all of them share: networks and results go from one job to the next through it.
+Every machine needs this package and its extra (`pip install 'soar-robust[cluster]'`), the data, and the cache
+folder under the same path, on a disk that all of them share: networks and results go from one job to the next
+through it.
 """
 
 from __future__ import annotations
@@ -166,7 +167,7 @@ def _connected(address: str | None) -> Iterator[Any]:
     try:
         import ray
     except ImportError:
-        raise UserError("a cluster needs the package ray: pip install 'soar[cluster]'") from None
+        raise UserError("a cluster needs the package ray: pip install 'soar-robust[cluster]'") from None
     if ray.is_initialized():
         yield ray
         return

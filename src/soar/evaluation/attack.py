@@ -1,0 +1,195 @@
+"""Adversarial examples for a batch: attack some images and return what the model was fooled with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from soar import values
+from soar.attacks import run
+from soar.errors import UserError
+from soar.evaluation.examples import Gathered, gather, require_some
+from soar.evaluation.suites import Plan, Wanted, resolve
+from soar.evaluation.work import Averaged
+from soar.inputs import check_batch_size
+from soar.model_state import placement, probing, require_module
+from soar.prediction import as_input, checked_logits, knowing, predict
+from soar.threat import Threat, require_threat
+
+Batch = Tensor | NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class AdversarialExamples:
+    """What `soar.attack` returns: one adversarial image for each image, in the order they were given.
+
+    All tensors are on the device of the images that were passed, and on the CPU for NumPy arrays.
+    """
+
+    threat: Threat
+    adversarial: Tensor
+    """images in [0, 1], in the floating-point precision of the model, so that it sees exactly the points that
+    were evaluated: the clean image where the model misclassifies it already; otherwise a point that the
+    model misclassifies; where none was found, the point of highest loss that the last attack saw"""
+    success: Tensor
+    """whether the model misclassifies the adversarial image, no matter whether it classified the clean one
+    correctly"""
+    predictions: Tensor
+    """the class that the model predicts for each adversarial image"""
+    correct: Tensor
+    """whether the model classifies the clean image correctly"""
+    forward: Tensor
+    """forward passes spent on each image, the prediction for the clean one included"""
+    backward: Tensor
+    """backward passes spent on each image"""
+
+    def __len__(self) -> int:
+        return len(self.success)
+
+    def __repr__(self) -> str:
+        return f"<AdversarialExamples: {self.threat}, {int(self.success.sum())} of {len(self)} misclassified>"
+
+    @property
+    def robust_accuracy(self) -> float:
+        """The share of images that are still classified correctly under the attack."""
+        return 1 - int(self.success.sum()) / len(self)
+
+
+@overload
+def attack(
+    model: nn.Module,
+    x: Batch,
+    y: Batch,
+    threat: Threat,
+    attacks: Wanted = ...,
+    *,
+    seed: int = ...,
+    batch_size: int = ...,
+) -> AdversarialExamples: ...
+
+
+@overload
+def attack(
+    model: nn.Module,
+    x: Batch,
+    y: Batch,
+    threat: Sequence[Threat],
+    attacks: Wanted = ...,
+    *,
+    seed: int = ...,
+    batch_size: int = ...,
+) -> tuple[AdversarialExamples, ...]: ...
+
+
+def attack(
+    model: nn.Module,
+    x: Batch,
+    y: Batch,
+    threat: Threat | Sequence[Threat],
+    attacks: Wanted = "pgd:steps=20",
+    *,
+    seed: int = 0,
+    batch_size: int = 128,
+) -> AdversarialExamples | tuple[AdversarialExamples, ...]:
+    """Attack a batch of images and return the adversarial ones.
+
+    The result for an image depends on the model, the threat, the attack, the seed and the image's position,
+    and not on the batch size. The model is used in eval mode and left as it was.
+
+    Args:
+        model: any module that maps images in [0, 1] to logits
+        x: images, uint8 or float in [0, 1], as a tensor or a NumPy array
+        y: their true classes, int64
+        threat: what the adversary may do; or several threats, such as one for each radius
+        attacks: an attack as text such as "pgd:steps=20,restarts=5", an attack object, a suite such as
+            "standard" (AutoAttack), or a list of these; each attack after the first gets the images that are
+            still classified correctly
+        seed: seed of all random numbers
+        batch_size: how many images are evaluated at once
+
+    Returns:
+        The adversarial images with what the model predicts for them; for several threats a tuple with one
+        result each, in their order, equal to the results of separate calls.
+
+    Raises:
+        UserError: if images, labels, threat, attack or the model's outputs cannot be used
+
+    >>> from soar.threat import Linf
+    >>> x, y = torch.tensor([[[[0.9, 0.1]]], [[[0.4, 0.5]]], [[[0.3, 0.4]]]]), torch.tensor([0, 1, 0])
+    >>> found = attack(nn.Flatten(), x, y, Linf("0.1"), "fgsm")
+    >>> found
+    <AdversarialExamples: linf 0.1, 2 of 3 misclassified>
+    >>> found.adversarial[1].round(decimals=3), found.predictions[1]
+    (tensor([[[0.5000, 0.4000]]]), tensor(0))
+    >>> found.correct, found.success
+    (tensor([ True,  True, False]), tensor([False,  True,  True]))
+    >>> [round(one.robust_accuracy, 2) for one in attack(nn.Flatten(), x, y, [Linf("0.01"), Linf("0.5")])]
+    [0.67, 0.0]
+    """
+    require_module(model)
+    threats = _threats(threat)
+    values.whole(seed, "seed")
+    check_batch_size(batch_size)
+    plan = resolve(attacks)
+    for name, given in (("x", x), ("y", y)):
+        if not isinstance(given, Tensor | np.ndarray):
+            raise UserError(f"{name}: got a {type(given).__name__}, expected a tensor or a NumPy array")
+    examples = gather((x, y))
+    require_some(examples)
+    with probing(model), knowing(examples.labels):
+        logits = checked_logits(predict(model, examples.images, batch_size), len(examples.labels))
+    found = tuple(_attacked(model, examples, one, plan, logits, seed, batch_size) for one in threats)
+    return found[0] if isinstance(threat, Threat) else found
+
+
+def _attacked(
+    model: nn.Module,
+    examples: Gathered,
+    threat: Threat,
+    plan: Plan,
+    logits: Tensor,
+    seed: int,
+    batch_size: int,
+) -> AdversarialExamples:
+    """Run one attack after the other, each on the images that are still classified correctly."""
+    images, labels = examples.images, examples.labels
+    predictions = logits.argmax(dim=1)
+    correct = predictions == labels.to(predictions.device)
+    robust, adversarial = correct.clone(), as_input(images, *placement(model)).clone()
+    forward, backward = torch.ones_like(predictions), torch.zeros_like(predictions)
+    for planned in plan:
+        left = robust.nonzero()[:, 0]
+        rows = left.to(images.device)
+        outcomes = run(
+            model if planned.samples == 1 else Averaged(model, planned.samples),
+            planned.attack,
+            threat,
+            images[rows],
+            labels[rows.to(labels.device)],
+            index=rows,
+            seed=seed,
+            batch_size=batch_size,
+            clean_logits=logits[left],
+        )
+        adversarial[left], predictions[left] = outcomes.adversarial, outcomes.said
+        forward[left] += planned.samples * outcomes.forward
+        backward[left] += planned.samples * outcomes.backward
+        robust[left] = outcomes.robust
+    tensors = (adversarial, ~robust, predictions, correct, forward, backward)
+    return AdversarialExamples(threat, *(one.to(images.device) for one in tensors))
+
+
+def _threats(given: Threat | Sequence[Threat]) -> Sequence[Threat]:
+    """Return the threats in a list, or refuse what is none."""
+    threats = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    if not threats:
+        raise UserError('threat: got an empty list, expected such as [Linf("4/255"), Linf("8/255")]')
+    for one in threats:
+        require_threat(one)
+    return threats
