@@ -60,7 +60,7 @@ def run(
     clean_logits: Tensor | None = None,
     progress: Listener | None = None,
 ) -> Outcomes:
-    """Attack every example that the model classifies right, and say which ones stay right.
+    """Attack every correctly classified example, and return which ones stay correctly classified.
 
     What happens to an example depends on the model, the attack, the seed and the example's index, and
     neither on the batch size nor on the other examples. The model is used in eval mode and left as it was.

@@ -12,7 +12,7 @@ from soar.cli.subject import add_subject_flags, result_file, subject
 if TYPE_CHECKING:
     from soar.evaluation import Assessment
 
-DESCRIPTION = "Attack a trained model and print how often it stays right, with intervals."
+DESCRIPTION = "Attack a trained model and print its clean and robust accuracy, with intervals."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -39,7 +39,7 @@ def evaluate(
     class_names: tuple[str, ...] = (),
     weights: Weights | None = None,
 ) -> Assessment:
-    """Attack a model and say, with intervals, how often it stays right.
+    """Attack a model and return its clean and robust accuracy, with intervals.
 
     Every attack runs alone on all examples that are classified right, unless its suite gives it only what
     earlier attacks have left. Before that the model is looked at, and what is odd about it is noted. Under
