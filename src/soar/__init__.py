@@ -1,4 +1,4 @@
-"""Train image classifiers that stay accurate under adversarial attack, and measure honestly how robust they are.
+"""Train image classifiers that stay accurate under attack, and measure honestly how robust they are.
 
 Names are imported when they are first used, so that `import soar` is quick and needs no torch.
 """
