@@ -117,7 +117,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Declare every command and its flags."""
     parser = _Parser(
         prog="soar",
-        description="Train image classifiers that stay accurate under attack, and measure how robust they are.",
+        description="Train image classifiers that stay accurate under attack; measure how robust they are.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"soar {__version__}")
