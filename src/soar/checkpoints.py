@@ -46,7 +46,7 @@ class Snapshot:
 
 
 def name_of(step: int) -> str:
-    """Give the name of a step's folder.
+    """Return the name of a step's folder.
 
     >>> name_of(1234)
     'step-00001234'

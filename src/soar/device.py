@@ -8,7 +8,7 @@ CHOICES = ("auto", "cpu", "cuda", "mps")
 
 
 def choose(name: str) -> str:
-    """Give the device that a name stands for; "auto" is the fastest one that is there.
+    """Return the device that a name stands for; "auto" is the fastest one that is there.
 
     Args:
         name: auto, cpu, cuda or mps

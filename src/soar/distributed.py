@@ -37,14 +37,14 @@ class World:
         return self.rank == 0
 
     def device(self, name: str) -> torch.device:
-        """Give this process its own GPU when the device is "cuda" without a number."""
+        """Return this process its own GPU when the device is "cuda" without a number."""
         device = torch.device(name)
         if device.type == "cuda" and device.index is None:
             return torch.device("cuda", self.local_rank)
         return device
 
     def shard(self, n: int) -> slice:
-        """Give this process its contiguous part of n examples; parts differ by one at most.
+        """Return this process its contiguous part of n examples; parts differ by one at most.
 
         >>> [World(rank, 3).shard(8) for rank in range(3)]
         [slice(0, 3, None), slice(3, 6, None), slice(6, 8, None)]
@@ -62,7 +62,7 @@ class World:
         return values
 
     def from_main(self, value: T) -> T:
-        """Give every process the value that rank 0 has."""
+        """Return the value of rank 0 in every process."""
         if self.size == 1:
             return value
         box = [value]
@@ -106,7 +106,7 @@ class World:
 
 
 def current() -> World:
-    """Say which process of how many this is, by the process group or, before it exists, by torchrun."""
+    """Return which process of how many this is, by the process group or, before it exists, by torchrun."""
     local_rank = int(os.environ.get("LOCAL_RANK", 0))
     if dist.is_available() and dist.is_initialized():
         return World(dist.get_rank(), dist.get_world_size(), local_rank)
@@ -138,7 +138,7 @@ def joined(device: str) -> Iterator[World]:
 
 
 def local_batch(batch_size: int, accumulate: int, world: World) -> int:
-    """Give the number of examples in one micro-batch of one process.
+    """Return the number of examples in one micro-batch of one process.
 
     Raises:
         UserError: when the batch cannot be divided evenly

@@ -12,7 +12,7 @@ from soar import __version__
 
 
 def environment() -> dict[str, Any]:
-    """Give versions, hardware and the command that is running.
+    """Return versions, hardware and the command that is running.
 
     >>> sorted(environment())[:3]
     ['command', 'cores', 'gpu']

@@ -58,7 +58,7 @@ def printable(text: str, longest: int | None = None) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Give the kind of any exception and the first line of what it says.
+    """Return the kind of any exception and the first line of what it says.
 
     >>> first_line(KeyError("width"))
     "KeyError: 'width'"

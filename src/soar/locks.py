@@ -91,7 +91,7 @@ class Lock:
             yield
 
     def release(self) -> None:
-        """Give the lock back, if it was taken."""
+        """Release the lock, if it was taken."""
         if self._descriptor is not None:
             with suppress(OSError):
                 self._path.unlink()
@@ -156,7 +156,7 @@ def reservation(path: Path) -> Lock:
 
 
 def _is_same(descriptor: int, path: Path) -> bool:
-    """Tell whether a path still leads to the file that was opened."""
+    """Return whether a path still leads to the file that was opened."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:

@@ -20,7 +20,7 @@ _TINY = 1e-12
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Give -log p_y, the negative log-probability of the label.
+    """Return -log p_y, the negative log-probability of the label.
 
     >>> cross_entropy(torch.zeros(1, 4), torch.tensor([2]))
     tensor([1.3863])
@@ -29,7 +29,7 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def kl_divergence(logits: Tensor, reference_logits: Tensor) -> Tensor:
-    """Give KL(reference || model) = sum_k r_k (log r_k - log p_k), summed over classes.
+    """Return KL(reference || model) = sum_k r_k (log r_k - log p_k), summed over classes.
 
     Args:
         logits: the model's answer, p after the softmax
@@ -43,7 +43,7 @@ def kl_divergence(logits: Tensor, reference_logits: Tensor) -> Tensor:
 
 
 def log_other(logits: Tensor, classes: Tensor) -> Tensor:
-    r"""Give log(1 - p_c), the log-probability of all other classes together.
+    r"""Return log(1 - p_c), the log-probability of all other classes together.
 
     log(1 - p_c) = logsumexp_{j != c} log p_j
 
@@ -61,7 +61,7 @@ def log_other(logits: Tensor, classes: Tensor) -> Tensor:
 
 
 def soft_margin(logits: Tensor, labels: Tensor) -> Tensor:
-    """Give logsumexp_{i != y} z_i - z_y; a little above the margin, so below zero only where it is right.
+    """Return logsumexp_{i != y} z_i - z_y; a little above the margin, so below zero only where it is right.
 
     >>> soft_margin(torch.tensor([[3.0, 1.0, 1.0]]), torch.tensor([0]))
     tensor([-1.3069])
@@ -71,7 +71,7 @@ def soft_margin(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def margin(logits: Tensor, labels: Tensor) -> Tensor:
-    """Give max_{i != y} z_i - z_y; above zero exactly where the model is wrong.
+    """Return max_{i != y} z_i - z_y; above zero exactly where the model is wrong.
 
     >>> margin(torch.tensor([[3.0, 1.0, 2.0]]), torch.tensor([0]))
     tensor([-1.])
@@ -81,7 +81,7 @@ def margin(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def dlr(logits: Tensor, labels: Tensor) -> Tensor:
-    """Give the difference-of-logits ratio, the margin over z_(1) - z_(3) (Croce and Hein, 2020).
+    """Return the difference-of-logits ratio, the margin over z_(1) - z_(3) (Croce and Hein, 2020).
 
     It does not change when logits are shifted or scaled, so a saturated softmax cannot hide its slope.
     With two classes there is no third logit and the plain margin takes its place.
@@ -96,7 +96,7 @@ def dlr(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def targeted_dlr(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
-    """Give (z_t - z_y) / (z_(1) - (z_(3) + z_(4)) / 2), the ratio that leads to one target class.
+    """Return (z_t - z_y) / (z_(1) - (z_(3) + z_(4)) / 2), the ratio that leads to one target class.
 
     With three classes the scale is z_(1) - z_(3), with two it is 1.
 
@@ -117,7 +117,7 @@ def targeted_dlr(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
 
 
 def targeted_margin(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
-    """Give z_t - z_y.
+    """Return z_t - z_y.
 
     >>> targeted_margin(torch.tensor([[3.0, 1.0, 2.0]]), torch.tensor([0]), torch.tensor([1]))
     tensor([-2.])
@@ -126,7 +126,7 @@ def targeted_margin(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
 
 
 def targeted_cross_entropy(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001
-    """Give log p_t, so that climbing leads to the target; the label plays no part.
+    """Return log p_t, so that climbing leads to the target; the label plays no part.
 
     >>> targeted_cross_entropy(torch.zeros(1, 4), torch.tensor([0]), torch.tensor([2]))
     tensor([-1.3863])
@@ -155,7 +155,7 @@ def check_name(name: str, where: str) -> str:
 
 
 def strongest_targets(logits: Tensor, labels: Tensor, rank: Tensor) -> Tensor:
-    """Give the class that is the `rank`-th most likely wrong one, counted from 0.
+    """Return the class that is the `rank`-th most likely wrong one, counted from 0.
 
     Args:
         logits: the model's answer at the clean image

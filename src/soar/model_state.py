@@ -74,7 +74,7 @@ def require_module(given: object) -> None:
 
 
 def placement(model: nn.Module) -> tuple[torch.device, torch.dtype]:
-    """Tell where a model lives and in which precision; a model without parameters is on the CPU.
+    """Return where a model lives and in which precision; a model without parameters is on the CPU.
 
     >>> placement(nn.Linear(2, 2).double())
     (device(type='cpu'), torch.float64)

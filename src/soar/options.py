@@ -112,7 +112,7 @@ def _explain(error: msgspec.ValidationError, value: Any, wanted: Any, where: str
 
 
 def _field_type(kind: Any, key: str) -> Any:
-    """Give the annotation of a field, without `| None` and without limits."""
+    """Return the annotation of a field, without `| None` and without limits."""
     if not hasattr(kind, "__dataclass_fields__"):
         return kind
     hint = get_type_hints(kind, include_extras=False).get(key, kind)

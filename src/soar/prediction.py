@@ -18,7 +18,7 @@ _highest_label: ContextVar[int] = ContextVar("highest label", default=-1)
 
 
 def predict(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
-    """Give the logits of images, batch by batch, without gradients and with the model as it stands.
+    """Return the logits of images, batch by batch, without gradients and with the model as it stands.
 
     Raises:
         UserError: if the model fails on the images, or gives something that is not a batch of logits
@@ -33,7 +33,7 @@ def predict(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
 
 
 def as_input(images: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Give images as the model takes them: on its device, in its precision, in [0, 1].
+    """Return images as the model takes them: on its device, in its precision, in [0, 1].
 
     >>> as_input(torch.tensor([[255]], dtype=torch.uint8), torch.device("cpu"), torch.float32)
     tensor([[1.]])
@@ -139,7 +139,7 @@ def check_logits(logits: object, count: int) -> Tensor:
 
 
 def checked_logits(logits: object, count: int) -> Tensor:
-    """Give a model's output back if it is one row of finite logits for each image.
+    """Check that a model's output is one row of finite logits for each image, and return it.
 
     Args:
         logits: whatever the model gave

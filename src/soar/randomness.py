@@ -26,7 +26,7 @@ _LOW_32 = 0xFFFFFFFF
 
 
 def key(seed: int, index: Tensor | int, stream: str, step: Tensor | int = 0) -> Tensor:
-    """Give every example the key from which all its numbers of one stream and step follow.
+    """Return every example the key from which all its numbers of one stream and step follow.
 
     Args:
         seed: the seed of the run
@@ -109,7 +109,7 @@ def permutation(keys: Tensor, length: int) -> Tensor:
 
 
 def _words(keys: Tensor, count: int) -> Tensor:
-    """Give the first `count` 64-bit words of every key, shape (examples, count)."""
+    """Return the first `count` 64-bit words of every key, shape (examples, count)."""
     counter = torch.arange(1, count + 1, dtype=torch.int64, device=keys.device)
     return _mix(keys[:, None] + counter * _signed(_GOLDEN))
 

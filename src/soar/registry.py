@@ -63,7 +63,7 @@ class Registry(Generic[Built]):
         return iter(sorted(self._entries.values(), key=lambda entry: entry.name))
 
     def spelt_out(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Give options together with the default of every option that they leave open.
+        """Return options together with the default of every option that they leave open.
 
         Args:
             name: a name; of one that is not registered no defaults are known

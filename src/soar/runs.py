@@ -67,7 +67,7 @@ class Run:
         return load(section.name, root=root, validation=section.validation, seed=self.recipe.seed)
 
     def threat(self) -> Threat:
-        """Give the recipe's threat."""
+        """Return the recipe's threat."""
         from soar.threat import threat
 
         return threat(self.recipe.threat.norm, self.recipe.threat.eps)
@@ -135,7 +135,7 @@ class Run:
 
 
 def plan(recipe: Recipe, path: Path) -> Run:
-    """Say where a new run will be; nothing is written until its `create` is called.
+    """Return where a new run will be; nothing is written until its `create` is called.
 
     Raises:
         UserError: if the folder holds a run already
@@ -193,7 +193,7 @@ def start_weights(source: str) -> Weights:
 
 
 def free_path(name: str, parent: Path = Path("runs"), *, suffix: str = "") -> Path:
-    """Give a path that does not exist yet: runs/name, runs/name-2, runs/name-3, ...
+    """Return a path that does not exist yet: runs/name, runs/name-2, runs/name-3, ...
 
     >>> free_path("never-made").as_posix()
     'runs/never-made'

@@ -52,7 +52,7 @@ class Threat(ABC):
         return float(self.eps)
 
     def scaled(self, factor: epsilon.Ratio) -> Self:
-        """Give the same kind of threat with `factor` times the radius.
+        """Return the same kind of threat with `factor` times the radius.
 
         >>> Linf("8/255").scaled("1/2")
         Linf('4/255')
@@ -60,7 +60,7 @@ class Threat(ABC):
         return replace(self, eps=self.eps * epsilon.parse(factor, "factor"))
 
     def contains(self, points: Tensor, x: Tensor) -> Tensor:
-        """Tell for each example whether the point is inside the ball and the pixel range.
+        """Return for each example whether the point is inside the ball and the pixel range.
 
         Rounding of the last digits is forgiven, a point that is not a number is not.
         """
@@ -75,15 +75,15 @@ class Threat(ABC):
 
     @abstractmethod
     def dual_norm(self, gradient: Tensor) -> Tensor:
-        """Give max <gradient, delta> over the unit ball, for each example."""
+        """Return max <gradient, delta> over the unit ball, for each example."""
 
     @abstractmethod
     def ascent(self, gradient: Tensor) -> Tensor:
-        """Give the direction of length 1 in which a linear function with this gradient grows most."""
+        """Return the direction of length 1 in which a linear function with this gradient grows most."""
 
     @abstractmethod
     def project(self, points: Tensor, x: Tensor, radius: Tensor | None = None) -> Tensor:
-        """Give the nearest points, in the Euclidean sense, inside the ball around x and in [0, 1].
+        """Return the nearest points, in the Euclidean sense, inside the ball around x and in [0, 1].
 
         Args:
             points: anywhere
@@ -103,7 +103,7 @@ class Threat(ABC):
 
     @abstractmethod
     def enclosing_l2_radius(self, dimension: int) -> float:
-        """Give the radius of the smallest l2 ball that holds this ball in so many dimensions."""
+        """Return the radius of the smallest l2 ball that holds this ball in so many dimensions."""
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -131,11 +131,11 @@ class Linf(Threat):
         return delta.flatten(1).abs().amax(dim=1)
 
     def dual_norm(self, gradient: Tensor) -> Tensor:
-        """Give the l1 norm."""
+        """Return the l1 norm."""
         return gradient.flatten(1).abs().sum(dim=1)
 
     def ascent(self, gradient: Tensor) -> Tensor:
-        """Give the sign of every entry."""
+        """Return the sign of every entry."""
         return gradient.sign()
 
     def project(self, points: Tensor, x: Tensor, radius: Tensor | None = None) -> Tensor:
@@ -152,7 +152,7 @@ class Linf(Threat):
         return self.project(x + room * (2 * noise - 1), x, radius)
 
     def enclosing_l2_radius(self, dimension: int) -> float:
-        """Give sqrt(d) eps, the distance to a corner of the cube."""
+        """Return sqrt(d) eps, the distance to a corner of the cube."""
         return math.sqrt(dimension) * self.radius
 
 
@@ -172,11 +172,11 @@ class L2(Threat):
         return length
 
     def dual_norm(self, gradient: Tensor) -> Tensor:
-        """Give the Euclidean length, which is its own dual."""
+        """Return the Euclidean length, which is its own dual."""
         return self.norm(gradient)
 
     def ascent(self, gradient: Tensor) -> Tensor:
-        """Give the gradient at unit length; a zero gradient stays zero."""
+        """Return the gradient at unit length; a zero gradient stays zero."""
         # Dividing by the largest entry first keeps the squares of tiny gradients from vanishing.
         largest = per_example(gradient.flatten(1).abs().amax(dim=1), gradient)
         tiny = torch.finfo(gradient.dtype).tiny
@@ -185,7 +185,7 @@ class L2(Threat):
         return direction
 
     def project(self, points: Tensor, x: Tensor, radius: Tensor | None = None) -> Tensor:
-        r"""Give the nearest point of ball and box together.
+        r"""Return the nearest point of ball and box together.
 
         The answer is clip(x + s (points - x)) with the largest s <= 1 for which it lies in the ball.
         Writing r_i for the room that pixel i has in its direction, s solves
@@ -213,7 +213,7 @@ class L2(Threat):
         return self.project(x + room * inside.reshape(x.shape), x, radius)
 
     def enclosing_l2_radius(self, dimension: int) -> float:  # noqa: ARG002 - same for every dimension
-        """Give eps itself."""
+        """Return eps itself."""
         return self.radius
 
 

@@ -49,7 +49,7 @@ def test_a_model_that_is_never_right_is_inconclusive() -> None:
     looked = soar.evaluate(made.model, (x, (right + 1) % 3), made.threat, "fgsm").diagnosis
     assert looked is not None and looked.verdict == "inconclusive"
     assert one_line(looked) == (
-        "inconclusive: could not be checked: no clean image is classified right; run soar diagnose RUN"
+        "inconclusive: could not be checked: no clean image is correctly classified; run soar diagnose RUN"
     )
 
 

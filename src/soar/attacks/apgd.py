@@ -129,7 +129,7 @@ class APGD:
         return state.step < self.steps
 
     def score(self, logits: Tensor, state: APGDState) -> Tensor:
-        """Give the loss, towards the target where there is one."""
+        """Return the loss, towards the target where there is one."""
         return targets.height(self.loss, logits, state.examples.labels, state.target)
 
     def update(self, state: APGDState, answer: Answer, threat: Threat) -> APGDState:
@@ -159,7 +159,7 @@ class APGD:
         )
 
     def exhausted(self, state: APGDState) -> Tensor:
-        """Tell who has seen the answer to the last point."""
+        """Return which examples have seen the answer to their last point."""
         return state.step > self.steps
 
 

@@ -35,7 +35,7 @@ class Pace:
 
 @cache
 def checkpoints(steps: int) -> tuple[int, ...]:
-    """Give the numbers of steps after which the length is reconsidered.
+    """Return the numbers of steps after which the length is reconsidered.
 
     The first window is 0.22 of all steps, each further one 0.03 shorter, down to 0.06; all rounded down and
     at least 1.

@@ -47,7 +47,7 @@ class Examples:
     seed: int
 
     def keys(self, stream: str) -> Tensor:
-        """Give each example's random key for one purpose in this entry of its queue."""
+        """Return each example's random key for one purpose in this entry of its queue."""
         return randomness.key(self.seed, self.index, stream, self.entry)
 
 
@@ -98,19 +98,19 @@ class Attack(Protocol[S]):
         """Make the first state."""
 
     def query(self, state: S) -> Tensor:
-        """Give the points to evaluate next."""
+        """Return the points to evaluate next."""
 
     def wants_gradient(self, state: S) -> Tensor:
-        """Tell for each example whether the answer must carry a gradient."""
+        """Return for each example whether the answer must carry a gradient."""
 
     def score(self, logits: Tensor, state: S) -> Tensor:
-        """Give the number that each example climbs."""
+        """Return the number that each example climbs."""
 
     def update(self, state: S, answer: Answer, threat: Threat) -> S:
         """Take the model's answer and move on."""
 
     def exhausted(self, state: S) -> Tensor:
-        """Tell for each example whether the budget is used up."""
+        """Return for each example whether the budget is used up."""
 
 
 def require_attack(given: object) -> None:
@@ -143,7 +143,7 @@ class Planned:
     Args:
         attack: the recipe
         survivors_only: attack only the examples that all attacks before it have left; otherwise every example
-            that is classified right
+            that is correctly classified
         samples: how often a randomised model is asked at each point; its answers are averaged
     """
 
@@ -161,7 +161,7 @@ class Spends(Protocol):
     """An attack that asks the model by itself when it starts, as those of other libraries do."""
 
     def spent(self, state: Any) -> tuple[Tensor, Tensor]:
-        """Give the predictions and the gradients that starting took, one number an example."""
+        """Return the predictions and the gradients that starting took, one number an example."""
 
 
 T = TypeVar("T")

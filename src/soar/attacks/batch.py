@@ -27,7 +27,7 @@ def perturb(
     seed: int,
     step: int,
 ) -> Tensor:
-    """Give the points at which an attack ends when nobody leaves early.
+    """Return the points at which an attack ends when nobody leaves early.
 
     The updates are those of evaluation. Training keeps every example to the end, because it wants the
     hardest point and not the first that fools the model, and it does not evaluate the last point here,

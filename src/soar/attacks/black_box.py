@@ -27,7 +27,7 @@ def check_shape(x: Tensor, attack: str) -> None:
 
 
 def margin(logits: Tensor, examples: Examples) -> Tensor:
-    """Give the margin of being fooled: above zero exactly where the search has reached its end.
+    """Return the margin of being fooled: above zero exactly where the search has reached its end.
 
     It is max_{i != y} z_i - z_y, and z_t - max_{i != t} z_i for an example that is to end in the class t.
 
@@ -41,7 +41,7 @@ def margin(logits: Tensor, examples: Examples) -> Tensor:
 
 
 def probability(logits: Tensor, examples: Examples) -> Tensor:
-    """Give -p_y, or p_t for an example that is to end in the class t.
+    """Return -p_y, or p_t for an example that is to end in the class t.
 
     Where the softmax says 1 to the last digit this does not change with the image.
 
@@ -56,7 +56,7 @@ def probability(logits: Tensor, examples: Examples) -> Tensor:
 
 
 def step_keys(examples: Examples, keys: Tensor, step: Tensor) -> Tensor:
-    """Give each example's random key for one step of its search.
+    """Return each example's random key for one step of its search.
 
     Args:
         examples: who searches

@@ -11,7 +11,7 @@ from torch import Tensor
 
 @lru_cache(maxsize=8)
 def dct_matrix(size: int, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
-    r"""Give the orthonormal DCT-II as a matrix: row u is the wave of frequency u.
+    r"""Return the orthonormal DCT-II as a matrix: row u is the wave of frequency u.
 
     C_{u j} = sqrt((2 - [u = 0]) / n) cos(pi (2 j + 1) u / (2 n))
 
@@ -31,7 +31,7 @@ def dct_matrix(size: int, dtype: torch.dtype = torch.float64, device: torch.devi
 
 
 def dct_waves(down: Tensor, across: Tensor, like: Tensor) -> Tensor:
-    """Give one two-dimensional wave of length 1 an example.
+    """Return one two-dimensional wave of length 1 an example.
 
     Adding a multiple of it to an image changes one coefficient of the image's transform and no other.
 

@@ -115,7 +115,7 @@ class _Session(Generic[S]):
         seed: int,
         clean_logits: Tensor | None,
     ) -> None:
-        """Take the examples and find out which of them are classified right.
+        """Take the examples and find out which of them are correctly classified.
 
         An attack that looks at the clean image first finds that out by itself, for nothing.
         """

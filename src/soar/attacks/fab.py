@@ -156,12 +156,12 @@ class FAB:
         return state.points
 
     def wants_gradient(self, state: BorderState) -> Tensor:
-        """Tell who is to be linearised now, or will be if the trial stays on the right side."""
+        """Return which examples are linearized now, or will be if the trial stays on the right side."""
         will_cross = state.habit.gather(1, state.recent[:, None])[:, 0]
         return (state.step < self.steps) & (state.is_base | ~will_cross)
 
     def score(self, logits: Tensor, state: BorderState) -> Tensor:
-        """Give z_t - z_y, which is zero on the border."""
+        """Return z_t - z_y, which is zero on the border."""
         return losses.targeted_margin(logits, state.examples.labels, state.target)
 
     def update(self, state: BorderState, answer: Answer, threat: Threat) -> BorderState:
@@ -197,18 +197,18 @@ class FAB:
         )
 
     def exhausted(self, state: BorderState) -> Tensor:
-        """Tell who has seen the answer to the last trial."""
+        """Return which examples have seen the answer to their last trial."""
         return (state.step >= self.steps) & state.is_base
 
 
 def _has_crossed(examples: Examples, logits: Tensor) -> Tensor:
-    """Tell where the model is wrong, or says the goal, in the ball or not."""
+    """Return where the model is wrong, or says the goal, in the ball or not."""
     said = logits.argmax(dim=1)
     return torch.where(examples.goal >= 0, said == examples.goal, said != examples.labels)
 
 
 def _nearer(state: BorderState, crossed: Tensor, threat: Threat) -> tuple[Tensor, Tensor]:
-    """Give the nearest point that fools the model and its distance, the current points included."""
+    """Return the nearest point that fools the model and its distance, the current points included."""
     rows = crossed.nonzero()[:, 0]
     far = threat.norm(state.points[rows] - state.examples.x[rows])
     is_nearer = far < state.distance[rows]

@@ -48,7 +48,7 @@ class Forecast:
         self._first_survived += not fooled
 
     def share(self) -> float:
-        """Give the share of the work that is done, from 0 to 1."""
+        """Return the share of the work that is done, from 0 to 1."""
         now = self._clock()
         if now - self._guessed_at >= _SECONDS_BETWEEN:
             self._share, self._guessed_at = self._guess(), now

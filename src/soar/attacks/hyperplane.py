@@ -17,7 +17,7 @@ _SHORT = 1e-8
 
 
 def nearest(points: Tensor, normal: Tensor, value: Tensor, threat: Threat) -> Tensor:
-    r"""Give the smallest move, in the threat's norm, onto a hyperplane inside [0, 1]^d.
+    r"""Return the smallest move, in the threat's norm, onto a hyperplane inside [0, 1]^d.
 
     argmin ||m||   subject to   value + <normal, m> = 0   and   0 <= points + m <= 1
 
@@ -93,7 +93,7 @@ def step_over(
 
 
 def _spread(gap: Tensor, weight: Tensor, reach: Tensor, room: Tensor, longest: float) -> Tensor:
-    """Give min(t reach, room) with the t for which <weight, min(t reach, room)> is the gap.
+    """Return min(t reach, room) with the t for which <weight, min(t reach, room)> is the gap.
 
     Args:
         gap: at least 0, one an example

@@ -118,7 +118,7 @@ def _search(model: nn.Module, attack: FAB, threat: Threat, examples: Examples, e
 
 
 def _bisect(model: nn.Module, examples: Examples, wrong: Tensor) -> Tensor:
-    """Give points on the way from the image to a wrong point that are still wrong, but hardly so."""
+    """Return points on the way from the image to a wrong point that are still wrong, but hardly so."""
     x = examples.x
     low, high = x.new_zeros(len(x)), x.new_ones(len(x))
     for _ in range(_HALVINGS if len(x) else 0):

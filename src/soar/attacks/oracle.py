@@ -75,7 +75,7 @@ def _slope(loss: Tensor, points: Tensor) -> Tensor:
 
 
 def is_fooled(examples: Examples, points: Tensor, logits: Tensor, threat: Threat) -> Tensor:
-    """Tell where the model is wrong, or says the goal, at a point that the adversary may choose."""
+    """Return where the model is wrong, or says the goal, at a point that the adversary may choose."""
     said = logits.argmax(dim=1)
     reached = torch.where(examples.goal >= 0, said == examples.goal, said != examples.labels)
     if bool(reached.any()):

@@ -58,7 +58,7 @@ def climb(
 
 
 def usual_step_length(eps: Fraction, steps: int) -> Fraction:
-    """Give a quarter of eps, and more when there are fewer than ten steps: enough to cross the ball.
+    """Return a quarter of eps, and more when there are fewer than ten steps: enough to cross the ball.
 
     >>> usual_step_length(Fraction(8, 255), 20), usual_step_length(Fraction(1), 1)
     (Fraction(2, 255), Fraction(5, 4))
@@ -140,7 +140,7 @@ class PGD:
         return self.steps + 1
 
     def step_length(self, eps: Fraction) -> float:
-        """Give the length of the first step for a radius."""
+        """Return the length of the first step for a radius."""
         if self.step_size is not None:
             return float(epsilon.parse(self.step_size))
         return float(usual_step_length(eps, self.steps))
@@ -166,7 +166,7 @@ class PGD:
         return state.step < self.steps
 
     def score(self, logits: Tensor, state: ClimbState) -> Tensor:
-        """Give the loss, towards the target where there is one."""
+        """Return the loss, towards the target where there is one."""
         labels = state.examples.labels
         if not isinstance(self.loss, str):
             return self.loss(logits, labels)
@@ -181,11 +181,11 @@ class PGD:
         return replace(state, points=points, step=state.step + 1)
 
     def exhausted(self, state: ClimbState) -> Tensor:
-        """Tell who has seen the answer to the last point."""
+        """Return which examples have seen the answer to their last point."""
         return state.step > self.steps
 
     def _factor(self, step: Tensor) -> Tensor:
-        """Give the share of the step length that is left after so many steps."""
+        """Return the share of the step length that is left after so many steps."""
         done = step.double() / self.steps
         if self.schedule == "linear":
             return 1 - done

@@ -91,12 +91,12 @@ class Queue:
         return unbegun, live, max(0, waiting)
 
     def has_cancelled(self) -> bool:
-        """Tell whether entries under way have become needless since this was last asked."""
+        """Return whether entries under way have become needless since this was last asked."""
         found, self._cancelled = self._cancelled, False
         return found
 
     def is_cancelled(self, job: Job) -> bool:
-        """Tell whether an earlier entry of the example has succeeded."""
+        """Return whether an earlier entry of the example has succeeded."""
         return job.entry > self._solved[job.row]
 
     def _start(self, row: int) -> Job:
@@ -107,6 +107,6 @@ class Queue:
 
 
 def columns(jobs: list[Job], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Give the rows and the entries of some jobs as tensors."""
+    """Return the rows and the entries of some jobs as tensors."""
     table = torch.tensor(jobs, dtype=torch.int64, device=device).reshape(-1, 2)
     return table[:, 0], table[:, 1]

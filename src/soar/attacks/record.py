@@ -15,9 +15,9 @@ class Outcomes:
     """What an attack did to each example, in the order the examples were given."""
 
     correct: Tensor
-    """whether the clean image is classified right"""
+    """whether the clean image is correctly classified"""
     robust: Tensor
-    """whether it is classified right and no point was found that fools the model"""
+    """whether it is correctly classified and no point was found that fools the model"""
     adversarial: Tensor
     """the point that fools the model; where there is none, the point of highest loss that was seen"""
     forward: Tensor
@@ -86,7 +86,7 @@ class Record:
         found.adversarial[won], found.said[won] = points[places], logits[places].argmax(dim=1)
 
     def _new_winners(self, examples: Examples, fooled: Tensor) -> dict[int, int]:
-        """Give the rows whose lowest successful entry is in this batch, and where."""
+        """Return the rows whose lowest successful entry is in this batch, and where."""
         positions = fooled.nonzero()[:, 0].tolist()
         rows, entries = examples.row[fooled].tolist(), examples.entry[fooled].tolist()
         best: dict[int, int] = {}

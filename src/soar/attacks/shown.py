@@ -56,7 +56,7 @@ class Shown(ABC, Generic[S]):
         return torch.zeros_like(state.shown)
 
     def score(self, logits: Tensor, state: S) -> Tensor:
-        """Give the margin, for the record."""
+        """Return the margin, for the record."""
         return margin(logits, state.examples.labels)
 
     def update(self, state: S, answer: Answer, threat: Threat) -> S:  # noqa: ARG002

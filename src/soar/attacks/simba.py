@@ -130,7 +130,7 @@ class SimBA:
         return torch.zeros_like(state.step, dtype=torch.bool)
 
     def score(self, logits: Tensor, state: SimBAState) -> Tensor:
-        """Give minus the probability of the true class, or the margin."""
+        """Return minus the probability of the true class, or the margin."""
         scores = {"probability": black_box.probability, "margin": black_box.margin}
         return scores[self.loss](logits, state.examples)
 
@@ -145,7 +145,7 @@ class SimBA:
         return replace(state, points=self._propose(state, threat))
 
     def exhausted(self, state: SimBAState) -> Tensor:
-        """Tell who has had all answers or has no direction left."""
+        """Return which examples have had all answers or have no direction left."""
         return (state.step >= self.queries) | (state.slot >= 2 * state.order.shape[1])
 
     def _propose(self, state: SimBAState, threat: Threat) -> Tensor:
@@ -164,13 +164,13 @@ class SimBA:
         return torch.addcmul(state.moved, steps[:, :, None, None], wave[:, None])
 
     def _grid(self, x: Tensor) -> tuple[int, int, int]:
-        """Give the channels, and the rows and columns of pixels or of low frequencies, of the images."""
+        """Return the channels, and the rows and columns of pixels or of low frequencies, of the images."""
         channels, height, width = x.shape[1:]
         low_rows, low_columns = (max(round(self.frequencies * size), 1) for size in (height, width))
         return channels, low_rows, low_columns
 
     def _length(self, threat: Threat) -> float:
-        """Give the length of a step."""
+        """Return the length of a step."""
         if self.step is not None:
             return float(epsilon.parse(self.step))
         return threat.radius if self.basis == "pixel" and isinstance(threat, Linf) else _STEP

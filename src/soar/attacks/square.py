@@ -111,7 +111,7 @@ class Square:
         return torch.zeros_like(state.step, dtype=torch.bool)
 
     def score(self, logits: Tensor, state: SquareState) -> Tensor:
-        """Give the margin, towards the goal where there is one."""
+        """Return the margin, towards the goal where there is one."""
         return black_box.margin(logits, state.examples)
 
     def update(self, state: SquareState, answer: Answer, threat: Threat) -> SquareState:
@@ -125,11 +125,11 @@ class Square:
         return SquareState(state.examples, state.keys, best, margin, points, state.step + 1, moves, block)
 
     def exhausted(self, state: SquareState) -> Tensor:
-        """Tell who has had all answers."""
+        """Return which examples have had all answers."""
         return state.step >= self.queries
 
     def _moves(self, state: SquareState, threat: Threat) -> tuple[Tensor, Tensor]:
-        """Give the block of moves that each example is in, and its number."""
+        """Return the block of moves that each example is in, and its number."""
         block = state.step // _BLOCK
         behind = block != state.block
         if not bool(behind.any()):
@@ -150,7 +150,7 @@ class _Geometry(Protocol):
     """What `square_linf` and `square_l2` have to offer."""
 
     def start(self, x: Tensor, keys: Tensor, eps: float) -> Tensor:
-        """Give the first points."""
+        """Return the first points."""
 
     def moves(self, keys: Tensor, iteration: Tensor, share: float, x: Tensor) -> Tensor:
         """Draw what is changed next, a row for every key."""

@@ -17,7 +17,7 @@ _TILES = 5
 
 
 def lobe(height: int, width: int) -> Tensor:
-    r"""Give a bump of length 1: nested squares around the middle, the k-th weighted 1 / (k + 1)^2.
+    r"""Return a bump of length 1: nested squares around the middle, the k-th weighted 1 / (k + 1)^2.
 
     A pixel at distance r from the middle, counted as a king moves, is worth \sum_{k >= r} 1 / (k + 1)^2; the
     sum ends with the first square that covers all.
@@ -36,7 +36,7 @@ def lobe(height: int, width: int) -> Tensor:
 
 
 def two_lobes(side: int) -> Tensor:
-    """Give a square of length 1 with a positive bump above a negative one.
+    """Return a square of length 1 with a positive bump above a negative one.
 
     >>> two_lobes(2)
     tensor([[ 0.1387,  0.6934],
@@ -136,7 +136,7 @@ def propose(best: Tensor, x: Tensor, moves: Tensor, share: float, eps: float) ->
 
 
 def _lengths(delta: Tensor) -> Tensor:
-    """Give the Euclidean length of every channel, ready to divide by."""
+    """Return the Euclidean length of every channel, ready to divide by."""
     lengths: Tensor = torch.linalg.vector_norm(delta, dim=(2, 3), keepdim=True)
     return lengths.clamp(min=_TINY)
 
@@ -160,7 +160,7 @@ def _patterns(windows: Windows, which: Tensor, sides: tuple[int, ...], x: Tensor
 
 @lru_cache(maxsize=8)
 def _table(sides: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Give the pattern of every side, lying and standing, with a row and a column of zeros at the end."""
+    """Return the pattern of every side, lying and standing, with a row and a column of zeros at the end."""
     size = max(sides) + 1
     table = torch.zeros(len(sides), 2, size, size, dtype=dtype, device=device)
     for i, side in enumerate(sides):

@@ -10,7 +10,7 @@ from soar.attacks.square_windows import level, place, signs, square_sides
 
 
 def start(x: Tensor, keys: Tensor, eps: float) -> Tensor:
-    """Give vertical stripes: x + eps or x - eps, with one sign for every channel and column.
+    """Return vertical stripes: x + eps or x - eps, with one sign for every channel and column.
 
     Args:
         x: images

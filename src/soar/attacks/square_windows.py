@@ -28,7 +28,7 @@ class Windows(NamedTuple):
         return _numbered(self.left, self.side, width)
 
     def mask(self, height: int, width: int) -> Tensor:
-        """Tell for every pixel of every example whether it lies in the window.
+        """Return for every pixel of every example whether it lies in the window.
 
         >>> windows = Windows(torch.tensor([1]), torch.tensor([0]), torch.tensor([2]))
         >>> windows.mask(3, 3)[0, 0].int().tolist()
@@ -67,7 +67,7 @@ def level(iteration: Tensor) -> Tensor:
 
 
 def square_sides(share: float, height: int, width: int) -> tuple[int, ...]:
-    """Give round(sqrt(p h w)) for every level p of the schedule, from 1 to the shorter side of the image.
+    """Return round(sqrt(p h w)) for every level p of the schedule, from 1 to the shorter side of the image.
 
     Args:
         share: p before the first halving
@@ -82,7 +82,7 @@ def square_sides(share: float, height: int, width: int) -> tuple[int, ...]:
 
 
 def odd_sides(share: float, height: int, width: int) -> tuple[int, ...]:
-    """Give the sides of windows with a pattern: at least 3 and odd, if the image is large enough.
+    """Return the sides of windows with a pattern: at least 3 and odd, if the image is large enough.
 
     >>> odd_sides(0.8, 32, 32)
     (29, 21, 15, 11, 7, 5, 5, 3, 3, 3)

@@ -18,7 +18,7 @@ def count_entries(restarts: int, targets: int, classes: int) -> int:
 
 
 def chosen(examples: Examples, targets: int) -> Tensor:
-    """Give the class to climb to: the goal, or the one at the entry's place in the ranking; -1 for none.
+    """Return the class to climb to: the goal, or the one at the entry's place in the ranking; -1 for none.
 
     Args:
         examples: with the clean answers, where there are targets
@@ -31,7 +31,7 @@ def chosen(examples: Examples, targets: int) -> Tensor:
 
 
 def height(loss: str, logits: Tensor, labels: Tensor, target: Tensor) -> Tensor:
-    """Give the loss, towards the target where there is one.
+    """Return the loss, towards the target where there is one.
 
     Args:
         loss: ce, margin or dlr

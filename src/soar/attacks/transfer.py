@@ -105,7 +105,7 @@ def transfer_points(
 
 
 def survives(target: nn.Module, points: Tensor, labels: Tensor, *, batch_size: int = 128) -> Tensor:
-    """Tell which points a model classifies right.
+    """Return which points a model classifies correctly.
 
     Args:
         target: the model under attack

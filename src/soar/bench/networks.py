@@ -38,7 +38,7 @@ NETWORKS = {network.name: network for network in _PRESETS}
 
 
 def preset(name: str) -> Network:
-    """Give a network by its name.
+    """Return a network by its name.
 
     Raises:
         UserError: if there is none of that name

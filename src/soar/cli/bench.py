@@ -91,7 +91,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _objectives(arguments: argparse.Namespace) -> list[str]:
-    """Give the references and then whatever else was asked for."""
+    """Return the references and then whatever else was asked for."""
     from soar.objectives import OBJECTIVES as REGISTERED
 
     wanted: list[str] = arguments.objectives
@@ -167,7 +167,7 @@ def _table(network: Network, costs: list[Cost]) -> Table:
 
 
 def _record(network: Network, costs: list[Cost]) -> dict[str, Any]:
-    """Give the numbers of one network as plain data."""
+    """Return the numbers of one network as plain data."""
     standard, reference = costs[0], costs[1]
     rows = [
         {

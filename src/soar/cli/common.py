@@ -63,5 +63,5 @@ def set_up_machine(arguments: argparse.Namespace) -> str:
 
 
 def mode(arguments: argparse.Namespace) -> Mode:
-    """Give how progress is shown."""
+    """Return how progress is shown."""
     return "quiet" if arguments.quiet else "auto"

@@ -57,7 +57,7 @@ def add_executor_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def make_executor(arguments: argparse.Namespace) -> tuple[Executor, int, str]:
-    """Give the executor, how many jobs it does at once, and the device.
+    """Return the executor, how many jobs it does at once, and the device.
 
     Raises:
         UserError: if the device is not there or Ray is not installed

@@ -68,7 +68,7 @@ def _with_present_start(opened: Run) -> tuple[Run, str]:
 
 
 def _found(trainer: Trainer, arguments: argparse.Namespace, device: str | None) -> tuple[Cost, str]:
-    """Give the cost and say where its seconds come from; without a device none are measured."""
+    """Return the cost and say where its seconds come from; without a device none are measured."""
     from soar.training.counting import count
     from soar.training.timing import measure
 
@@ -82,7 +82,7 @@ def _found(trainer: Trainer, arguments: argparse.Namespace, device: str | None) 
 
 
 def _is_there(device: str) -> bool:
-    """Tell whether the machine has a device; a name that no machine has is a mistake."""
+    """Return whether the machine has a device; a name that no machine has is a mistake."""
     try:
         choose(device)
     except UserError:

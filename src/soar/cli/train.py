@@ -103,7 +103,7 @@ def _recipe(arguments: argparse.Namespace) -> Recipe:
 
 
 def _planned(arguments: argparse.Namespace) -> Run:
-    """Give the run of a recipe without choosing a folder for it."""
+    """Return the run of a recipe without choosing a folder for it."""
     from soar.runs import Run
 
     if arguments.resume is not None:

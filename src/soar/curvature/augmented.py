@@ -40,7 +40,7 @@ def augmented_product(
     corner: float = 1.0,
     scale: float = 1.0,
 ) -> Direction:
-    r"""Give \( H z = [H_s z_d + z_1 g; \; g^T z_d + c z_1] \), eq. 6 and 11, from its parts.
+    r"""Return \( H z = [H_s z_d + z_1 g; \; g^T z_d + c z_1] \), eq. 6 and 11, from its parts.
 
     Args:
         hessian_product: \( H_s z_d \)
@@ -56,7 +56,7 @@ def augmented_product(
 
 
 def augmented_norm(product: Direction) -> Tensor:
-    """Give ||Hz||, one number an example; its slope is 0 and not undefined where Hz is 0.
+    """Return ||Hz||, one number an example; its slope is 0 and not undefined where Hz is 0.
 
     >>> augmented_norm(Direction(torch.tensor([[0.0, 3.0]]), torch.tensor([4.0])))
     tensor([5.])
@@ -69,7 +69,7 @@ def augmented_norm(product: Direction) -> Tensor:
 def gauss_newton_augmented(
     logits: LogitsAt, x: Tensor, y: Tensor, direction: Direction, *, corner: float = 1.0, scale: float = 1.0
 ) -> tuple[Tensor, Tensor, Direction]:
-    r"""Give logits, slope and H z of cross-entropy, with Gauss-Newton's \( H_s \), in one forward pass.
+    r"""Return logits, slope and H z of cross-entropy, with Gauss-Newton's \( H_s \), in one forward pass.
 
     The gradient is \( g = J^T (p - e_y) \), so that all of H z comes from t = J z and one backward pass:
 

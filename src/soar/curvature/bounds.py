@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def printed_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
-    r"""Give the bound of Proposition 1 as the paper prints it.
+    r"""Return the bound of Proposition 1 as the paper prints it.
 
     \( l + \frac{\rho^2+1}{2} E||Hz|| - \frac12 \)
 
@@ -24,7 +24,7 @@ def printed_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
 
 
 def corrected_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
-    r"""Give a bound that holds, and is sharp where H has rank one.
+    r"""Return a bound that holds, and is sharp where H has rank one.
 
     \( l + \sqrt{\pi/2} \frac{\rho^2+1}{2} E||Hz|| - \frac12 \)
 
@@ -40,7 +40,7 @@ def corrected_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
 
 
 def mean_square_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
-    r"""Give a bound that holds because \( E||Hz||^2 = ||H||_F^2 \).
+    r"""Return a bound that holds because \( E||Hz||^2 = ||H||_F^2 \).
 
     \( l + \frac{\rho^2+1}{2} \sqrt{E||Hz||^2} - \frac12 \)
 

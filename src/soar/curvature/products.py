@@ -20,7 +20,7 @@ LogitsAt = Callable[[Tensor], Tensor]
 
 
 def input_gradient(loss: LossAt, x: Tensor, *, differentiable: bool = False) -> tuple[Tensor, Tensor]:
-    """Give the loss and its gradient g with respect to the image, example by example.
+    """Return the loss and its gradient g with respect to the image, example by example.
 
     Args:
         loss: from images to one number an example
@@ -48,7 +48,7 @@ def input_gradient(loss: LossAt, x: Tensor, *, differentiable: bool = False) -> 
 def difference_product(
     loss: LossAt, x: Tensor, gradient: Tensor, direction: Tensor, step: float, *, differentiable: bool = False
 ) -> Tensor:
-    r"""Give \( H_s z \) by a finite difference of gradients, eq. 10 of the paper.
+    r"""Return \( H_s z \) by a finite difference of gradients, eq. 10 of the paper.
 
     \( H_s z \approx ||z|| (g(x + h \tilde z) - g(x)) / h, \quad \tilde z = z / ||z|| \)
 
@@ -72,7 +72,7 @@ def difference_product(
 
 
 def exact_product(loss: LossAt, x: Tensor, direction: Tensor, *, differentiable: bool = False) -> Tensor:
-    r"""Give \( H_s z = \nabla \langle g, z \rangle \), by differentiating twice.
+    r"""Return \( H_s z = \nabla \langle g, z \rangle \), by differentiating twice.
 
     Args:
         loss: from images to one number an example
@@ -99,7 +99,7 @@ def exact_product(loss: LossAt, x: Tensor, direction: Tensor, *, differentiable:
 def gauss_newton_product(
     logits: LogitsAt, x: Tensor, direction: Tensor, *, differentiable: bool = False
 ) -> Tensor:
-    r"""Give \( J^T (diag(p) - p p^T) J z \) for the cross-entropy of a softmax, J the Jacobian of the logits.
+    r"""Return \( J^T (diag(p) - p p^T) J z \) for softmax cross-entropy, J the Jacobian of the logits.
 
     That is \( H_s z \) without the curvature of the logits themselves: exact almost everywhere for networks
     that are linear between kinks. It needs no step, one forward pass of dual numbers and one pass backwards,
@@ -127,7 +127,7 @@ def gauss_newton_product(
 
 
 def logits_along(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
-    """Give the logits and their derivative J z along a direction, in one forward pass of dual numbers.
+    """Return the logits and their derivative J z along a direction, in one forward pass of dual numbers.
 
     Args:
         logits: from images to logits, of operations that know forward-mode differentiation
@@ -148,7 +148,7 @@ def logits_along(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor
 
 
 def softmax_curvature(p: Tensor, t: Tensor) -> Tensor:
-    """Give (diag(p) - p p^T) t, the Hessian of cross-entropy by the logits times t.
+    """Return (diag(p) - p p^T) t, the Hessian of cross-entropy by the logits times t.
 
     Args:
         p: probabilities of the classes

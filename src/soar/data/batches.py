@@ -57,7 +57,7 @@ def training_batches(
     world_size: int = 1,
     workers: int = 1,
 ) -> Iterator[Batch]:
-    """Give the batches of one epoch in an order that is a function of (seed, epoch).
+    """Return the batches of one epoch in an order that is a function of (seed, epoch).
 
     A batch has the same contents whatever the number of workers, wherever the epoch was resumed and
     over how many processes it is divided.

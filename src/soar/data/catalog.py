@@ -78,7 +78,7 @@ BUNDLED = "fashion-mnist-sample"
 
 
 def holding(name: str, root: Path | None = None) -> Holding:
-    """Say which files a named data set has and where.
+    """Return which files a named data set has and where.
 
     Args:
         name: a data set of the package's own list

@@ -81,7 +81,7 @@ class Dataset:
 
 
 def to_unit(images: Tensor) -> Tensor:
-    """Give pixels as numbers from 0 to 1: bytes are divided by 255, such numbers pass unchanged.
+    """Return pixels as numbers from 0 to 1: bytes are divided by 255, such numbers pass unchanged.
 
     Args:
         images: uint8, or floating point in [0, 1]

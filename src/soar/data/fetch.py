@@ -87,7 +87,7 @@ def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mod
 
 
 def verify(name: str, root: Path | None = None) -> list[tuple[File, State]]:
-    """Say of every file of a data set whether it is whole."""
+    """Return for every file of a data set whether it is whole."""
     held = catalog.holding(name, root)
     return [(file, state(held.folder, file)) for file in held.files]
 

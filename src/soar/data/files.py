@@ -30,7 +30,7 @@ class File:
 
 
 def find(folder: Path, name: str) -> Path | None:
-    """Give the path of a file, plain or compressed with gzip; None where there is neither."""
+    """Return the path of a file, plain or compressed with gzip; None where there is neither."""
     for path in (folder / name, folder / f"{name}.gz"):
         if os.path.isfile(path):  # a name that is too long is no file either
             return path
@@ -43,7 +43,7 @@ def located(folder: Path, name: str) -> Path:
 
 
 def state(folder: Path, file: File) -> State:
-    """Say whether a file is in the folder with exactly the contents that were published."""
+    """Return whether a file is in the folder with exactly the contents that were published."""
     path = find(folder, file.name)
     if path is None:
         return "missing"

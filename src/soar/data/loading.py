@@ -97,7 +97,7 @@ def _shares(sizes: Tensor, count: int) -> Tensor:
 
 
 def _to_split(part: Examples) -> Split:
-    """Give examples as tensors, mixed where the files list one class after the other, as folders do.
+    """Return examples as tensors, mixed where the files list one class after the other, as folders do.
 
     The first so many examples stand for all, when a model is validated or attacked.
     """

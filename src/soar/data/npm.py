@@ -28,7 +28,7 @@ _LONGEST_REASON = 200
 
 
 def is_available() -> bool:
-    """Say whether there is an npm client."""
+    """Return whether there is an npm client."""
     return shutil.which("npm") is not None
 
 

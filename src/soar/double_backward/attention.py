@@ -23,7 +23,7 @@ def attend(
     scale: float | None = None,
     **others: Any,
 ) -> Tensor | None:
-    """Give what `scaled_dot_product_attention` gives, or None for PyTorch to do it.
+    """Return what `scaled_dot_product_attention` gives, or None for PyTorch to do it.
 
     Args:
         query: shape (..., length, features)
@@ -53,7 +53,7 @@ def attend(
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """Give the softmax over the last dimension.
+    """Return the softmax over the last dimension.
 
     >>> softmax(torch.tensor([0.0, math.log(3)]))
     tensor([0.2500, 0.7500])

@@ -37,7 +37,7 @@ def normalize(
     eps: float = 1e-5,
     **others: Any,
 ) -> Tensor | None:
-    """Give the batch norm of a batch of images by its own statistics, or None for PyTorch to do it.
+    """Return the batch norm of a batch of images by its own statistics, or None for PyTorch to do it.
 
     Args:
         x: what `torch.nn.functional.batch_norm` was called with, as are the following
@@ -125,7 +125,7 @@ class _InputGradient(torch.autograd.Function):
 def _all_gradients(
     gradient: Tensor, x: Tensor, weight: Tensor, mean: Tensor, scale: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Give a P g, and the sums of \( g \hat x \) and of g, which are the gradients of gamma and beta."""
+    r"""Return a P g, and the sums of \( g \hat x \) and of g, which are the gradients of gamma and beta."""
     found: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_batch_norm_backward(
         gradient, x, weight, None, None, mean, scale, True, eps, [True, True, True]
     )
@@ -133,7 +133,7 @@ def _all_gradients(
 
 
 def _spelt_out(g: Tensor, x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Give a P g by operations that can be differentiated as often as one likes."""
+    """Return a P g by operations that can be differentiated as often as one likes."""
     over = (0, 2, 3)
     centred = x - x.mean(over, keepdim=True)
     r = (centred.square().mean(over, keepdim=True) + eps).rsqrt()

@@ -43,7 +43,7 @@ def convolve(
     groups: int = 1,
     **others: Any,
 ) -> Tensor | None:
-    """Give the same convolution with the fast double backward, or None for PyTorch to do it.
+    """Return the same convolution with the fast double backward, or None for PyTorch to do it.
 
     Args:
         x: what `torch.conv2d` was called with, as are the following
@@ -175,7 +175,7 @@ def _is_small_map(gradient: Tensor, x: Tensor, geometry: Geometry) -> bool:
 
 
 def _matrix_weight_gradient(gradient: Tensor, x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
-    """Give the weight gradient as (outputs x positions) times (positions x patches)."""
+    """Return the weight gradient as (outputs x positions) times (positions x patches)."""
     (down, right), (top, left) = geometry.stride, geometry.padding
     outputs, channels, height, width = weight.shape
     images, _, rows, columns = gradient.shape

@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def rectify(x: Any, inplace: bool = False, **others: Any) -> Tensor | None:
-    """Give max(x, 0) with the lean double backward, or None for PyTorch to do it.
+    """Return max(x, 0) with the lean double backward, or None for PyTorch to do it.
 
     Args:
         x: what `torch.nn.functional.relu` was called with

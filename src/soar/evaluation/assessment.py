@@ -40,7 +40,7 @@ class Assessment:
     index: Tensor
     labels: Tensor
     correct: Tensor
-    """whether each clean image is classified right"""
+    """whether each clean image is correctly classified"""
     attacks: tuple[AttackResult, ...]
     notes: tuple[Note, ...] = ()
     """what is odd about the model's answers"""
@@ -80,7 +80,7 @@ class Assessment:
         return None if self.diagnosis is None else self.diagnosis.verdict
 
     def survivors(self, name: str) -> Tensor:
-        """Tell which examples are classified right under an attack, cleanly, or under all attacks."""
+        """Return which examples are correctly classified under an attack, cleanly, or under all attacks."""
         if name == CLEAN:
             return self.correct
         if name == WORST:
@@ -88,7 +88,7 @@ class Assessment:
         return self._result(name).robust
 
     def said(self, name: str) -> Tensor | None:
-        """Give the class that each example ends in; under all attacks, where the first success took it.
+        """Return the class that each example ends in; under all attacks, where the first success took it.
 
         Args:
             name: an attack's label, "clean" or "worst case"
@@ -106,7 +106,7 @@ class Assessment:
         return ends
 
     def accuracy(self, name: str) -> float:
-        """Give the share of all examples that are classified right under an attack.
+        """Return the share of all examples that are correctly classified under an attack.
 
         Args:
             name: an attack's label, "clean" or "worst case"
@@ -114,7 +114,7 @@ class Assessment:
         return int(self.survivors(name).sum()) / max(1, len(self))
 
     def interval(self, name: str) -> tuple[float, float]:
-        """Give the 95% interval of an accuracy."""
+        """Return the 95% interval of an accuracy."""
         return wilson(int(self.survivors(name).sum()), len(self))
 
     @property
@@ -123,7 +123,7 @@ class Assessment:
         return self.accuracy(WORST)
 
     def passes(self, name: str) -> tuple[float, float]:
-        """Give the mean number of predictions and gradients an example, the clean one included once."""
+        """Return the mean number of predictions and gradients an example, the clean one included once."""
         if name == CLEAN:
             return 1.0, 0.0
         wanted = [result for result in self.attacks if name in (WORST, result.label)]
@@ -133,7 +133,7 @@ class Assessment:
         return forward + (1.0 if name == WORST else 0.0), backward
 
     def select(self, rows: Tensor) -> Assessment:
-        """Give the same of some examples only, in the order of `rows`."""
+        """Return the same of some examples only, in the order of `rows`."""
         return replace(
             self,
             index=self.index[rows],
@@ -152,7 +152,7 @@ class Assessment:
         return join((self, other))
 
     def as_dict(self) -> dict[str, Any]:
-        """Give everything as plain values, as it is stored."""
+        """Return everything as plain values, as it is stored."""
         return {
             "format": FORMAT,
             "kind": KIND,

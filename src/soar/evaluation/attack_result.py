@@ -24,7 +24,7 @@ class AttackResult:
     """the attack's name in the registry, or its class"""
     parameters: dict[str, Any]
     robust: Tensor
-    """whether each example is classified right and stayed so"""
+    """whether each example is correctly classified and stayed so"""
     forward: Tensor
     """predictions spent on each example"""
     backward: Tensor
@@ -39,7 +39,7 @@ class AttackResult:
     prediction where it was wrong from the start; None where that is not known"""
 
     def select(self, rows: Tensor) -> AttackResult:
-        """Give the same of some examples only."""
+        """Return the same of some examples only."""
         return replace(
             self,
             robust=self.robust[rows],
@@ -49,7 +49,7 @@ class AttackResult:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Give everything as plain values, as it is stored."""
+        """Return everything as plain values, as it is stored."""
         return {
             "label": self.label,
             "name": self.name,
@@ -76,7 +76,7 @@ class AttackResult:
 
 
 def describe(planned: Planned) -> dict[str, Any]:
-    """Give an attack's name, its numbers and the rules of its use, as they are stored.
+    """Return an attack's name, its numbers and the rules of its use, as they are stored.
 
     >>> from soar.attacks import FGSM
     >>> describe(Planned(FGSM()))["name"]
@@ -112,7 +112,7 @@ def from_bits(text: str) -> Tensor:
 
 
 def whole(numbers: list[int]) -> Tensor:
-    """Give whole numbers as a tensor, also where there are none."""
+    """Return whole numbers as a tensor, also where there are none."""
     return torch.tensor(numbers, dtype=torch.int64)
 
 

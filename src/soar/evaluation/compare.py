@@ -108,7 +108,7 @@ def _difference(name: str, first: Tensor, second: Tensor) -> Difference:
 
 
 def _rows_in_common(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Give the rows of the examples that both hold, in the order of the first."""
+    """Return the rows of the examples that both hold, in the order of the first."""
     places = {number: row for row, number in enumerate(second.tolist())}
     pairs = [(row, places[number]) for row, number in enumerate(first.tolist()) if number in places]
     rows = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)
@@ -116,7 +116,7 @@ def _rows_in_common(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _keys(found: Assessment) -> dict[str, Any]:
-    """Give each attack a value that is equal where the same was done."""
+    """Return each attack a value that is equal where the same was done."""
     keys: dict[str, Any] = {}
     for result in found.attacks:
         numbers = json.dumps(result.parameters, sort_keys=True)

@@ -57,7 +57,7 @@ def diagnose(
     weights: Weights | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
-    """Tell whether a model is robust or hides its gradients, with all evidence, the strongest first.
+    """Return whether a model is robust or hides its gradients, with all evidence, the strongest first.
 
     Attacks of one kind are set against attacks of another: where those that need gradients fail and those
     that do not need them succeed, the gradients were hidden. A few hundred examples are enough.

@@ -112,7 +112,7 @@ class Diagnosis:
         return tuple(dict.fromkeys(one.advice for one in self.evidence if one.advice))
 
     def as_dict(self) -> dict[str, Any]:
-        """Give everything as plain values, as it is stored."""
+        """Return everything as plain values, as it is stored."""
         return {
             "format": FORMAT,
             "kind": KIND,

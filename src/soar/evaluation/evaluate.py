@@ -41,7 +41,7 @@ def evaluate(
 ) -> Assessment:
     """Attack a model and return its clean and robust accuracy, with intervals.
 
-    Every attack runs alone on all examples that are classified right, unless its suite gives it only what
+    Every attack runs alone on all examples that are correctly classified, unless its suite gives it only what
     earlier attacks have left. Before that the model is looked at, and what is odd about it is noted. Under
     torchrun each process takes a part of the examples and all of them return the whole result.
 

@@ -87,7 +87,7 @@ def read_json(
 
 
 def _stored(path: Path, kind: str) -> dict[str, Any]:
-    """Give the plain values of a file of this kind, in whatever version."""
+    """Return the plain values of a file of this kind, in whatever version."""
     wanted = f"expected {_article(kind)} written by soar"
     try:
         stored = json.loads(path.read_bytes().decode(), parse_constant=_refuse, parse_float=_finite)

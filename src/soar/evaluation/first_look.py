@@ -83,7 +83,7 @@ def one_line(diagnosis: Diagnosis) -> str:
 def _slopes(
     model: nn.Module, images: Tensor, labels: Tensor, found: Assessment, batch_size: int
 ) -> Evidence | None:
-    """Look at the slopes at those of the images that are classified right."""
+    """Look at the slopes at those of the images that are correctly classified."""
     try:
         x = as_input(images, *placement(model))
         with untouched(model):
@@ -91,7 +91,7 @@ def _slopes(
         right = (said == labels.to(x.device)).nonzero()[:, 0] if len(images) else said
         if not len(right):
             return not_made(
-                gradients.CHECK, gradients.TITLE, gradients.RULE, "no clean image is classified right"
+                gradients.CHECK, gradients.TITLE, gradients.RULE, "no clean image is correctly classified"
             )
         numbers = gradient_numbers(
             model,
@@ -193,7 +193,7 @@ def _loss(result: AttackResult) -> Any:
 
 
 def _but_for_loss(result: AttackResult) -> Any:
-    """Give what must agree for two attacks to differ in their loss only.
+    """Return what must agree for two attacks to differ in their loss only.
 
     In AutoAttack, where each gets what the ones before have left, the second differs from the first in its
     targets too; the thresholds come from what it reports.

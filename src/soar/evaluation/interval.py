@@ -10,7 +10,7 @@ _Z = 1.959963984540054  # 97.5% of the standard normal distribution lie below it
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
-    r"""Give the 95% interval of a probability after counting successes (Wilson, 1927).
+    r"""Return the 95% interval of a probability after counting successes (Wilson, 1927).
 
     (p + z^2/2n \pm z \sqrt{p(1-p)/n + z^2/4n^2}) / (1 + z^2/n)
 
@@ -32,7 +32,7 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
 
 
 def paired(first: Tensor, second: Tensor) -> tuple[float, float, float]:
-    r"""Give how much more often the first is right on the same examples, with the 95% interval.
+    r"""Return how much more often the first is right on the same examples, with the 95% interval.
 
     d = (b - c)/n \pm z \sqrt{b + c + 1 - (b - c)^2/n} / n, where b examples are right only for the first and
     c only for the second. Examples on which both agree say nothing, so the interval is narrower than that of
@@ -59,7 +59,7 @@ def paired(first: Tensor, second: Tensor) -> tuple[float, float, float]:
 
 
 def average(numbers: Tensor) -> tuple[float, float, float]:
-    r"""Give the mean of one number an example, with the 95% interval of the normal distribution.
+    r"""Return the mean of one number an example, with the 95% interval of the normal distribution.
 
     m \pm z s / \sqrt n, with the standard deviation s over n - 1; a single number has no interval.
 

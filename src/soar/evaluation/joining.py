@@ -117,7 +117,7 @@ def _beside(one: Assessment, other: Assessment) -> Assessment:
     if not torch.equal(one.labels, other.labels):
         raise UserError("assessments differ in the labels of the same examples")
     if not torch.equal(one.correct, other.correct):
-        raise UserError("assessments differ in which clean images are classified right")
+        raise UserError("assessments differ in which clean images are correctly classified")
     predicted = other.predicted if one.predicted is None else one.predicted
     return replace(one, predicted=predicted, attacks=(*one.attacks, *other.attacks))
 

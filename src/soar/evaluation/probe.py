@@ -35,7 +35,7 @@ class Tempered(nn.Module):
         self.model, self.temperature = model, temperature
 
     def forward(self, x: Tensor) -> Tensor:
-        """Give the divided logits."""
+        """Return the divided logits."""
         logits: Tensor = self.model(x) / self.temperature
         return logits
 
@@ -98,11 +98,11 @@ class Probe:
 
     @cached_property
     def correct(self) -> Tensor:
-        """Which clean images are classified right, on the CPU."""
+        """Which clean images are correctly classified, on the CPU."""
         return (self.logits.argmax(dim=1) == self.labels).cpu()
 
     def right(self, most: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Give images, classes and identities of the examples that are classified right.
+        """Return images, classes and identities of the examples that are correctly classified.
 
         Args:
             most: so many of them at most, the first ones
@@ -114,7 +114,7 @@ class Probe:
     def robust(
         self, attack: Attack[Any], *, threat: Threat | None = None, temperature: float = 1.0
     ) -> Tensor:
-        """Tell which examples stay right under an attack; the same question is answered from memory.
+        """Return which examples stay right under an attack; the same question is answered from memory.
 
         Args:
             attack: the recipe

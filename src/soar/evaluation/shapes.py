@@ -106,7 +106,7 @@ class AttackShape(msgspec.Struct, forbid_unknown_fields=True):
         int, Meta(description="answers of a randomised model averaged at every point", ge=1, le=_LARGEST)
     ]
     seconds: Annotated[float, Meta(description="the time it took", ge=0)]
-    robust: Annotated[Flags, Meta(description="1 where the example is classified right and stayed so")]
+    robust: Annotated[Flags, Meta(description="1 where the example is correctly classified and stayed so")]
     said: Annotated[
         list[Count] | None,
         Meta(
@@ -145,7 +145,7 @@ class AssessmentShape(msgspec.Struct, forbid_unknown_fields=True):
     classes: Annotated[list[str], Meta(description="the name of every class, or empty")]
     index: Annotated[list[Count], Meta(description="each example's position in its data")]
     labels: Annotated[list[Count], Meta(description="each example's true class")]
-    correct: Annotated[Flags, Meta(description="1 where the clean image is classified right")]
+    correct: Annotated[Flags, Meta(description="1 where the clean image is correctly classified")]
     predicted: Annotated[
         list[Count] | None,
         Meta(description="the class said about each clean image; null where that is not known"),
@@ -192,7 +192,7 @@ SHAPES: dict[str, type[AssessmentShape | DiagnosisShape]] = {
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """Give the JSON Schema of a kind of file, as it is shipped beside this module.
+    """Return the JSON Schema of a kind of file, as it is shipped beside this module.
 
     Args:
         kind: "assessment" or "diagnosis"
@@ -205,7 +205,7 @@ def schema(kind: str) -> dict[str, Any]:
 
 
 def schema_file(kind: str) -> Path:
-    """Give the place of a shipped JSON Schema."""
+    """Return the place of a shipped JSON Schema."""
     return Path(__file__).with_name(f"{kind}.schema.json")
 
 

@@ -115,7 +115,7 @@ def transfer(
 
 
 def resolve(attacks: Wanted) -> Plan:
-    """Give what a name, a text, an attack or a list of these stands for.
+    """Return what a name, a text, an attack or a list of these stands for.
 
     Args:
         attacks: a suite such as "quick" or "standard:queries=1000"; an attack such as "fgsm" or

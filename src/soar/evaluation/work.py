@@ -133,5 +133,5 @@ class Averaged(nn.Module):
         self.model, self.samples = model, samples
 
     def forward(self, x: Tensor) -> Tensor:
-        """Give the mean of the logits."""
+        """Return the mean of the logits."""
         return torch.stack([logits_of(self.model, x) for _ in range(self.samples)]).mean(dim=0)

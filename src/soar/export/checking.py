@@ -106,7 +106,7 @@ def _compare(model: nn.Module, answers: Answers, images: Tensor, path: Path) -> 
 
 
 def _difference(got: Tensor, wanted: Tensor, path: Path) -> float:
-    """Give the largest difference of logits; refuse more than rounding, and any other prediction."""
+    """Return the largest difference of logits; refuse more than rounding, and any other prediction."""
     where = f"{path}: for a batch of {len(wanted)} the file gives"
     if got.shape != wanted.shape:
         raise UserError(f"{where} logits of shape {tuple(got.shape)}, the model {tuple(wanted.shape)}")

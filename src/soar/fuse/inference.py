@@ -54,7 +54,7 @@ def _rectify_in_place(rectifiers: list[nn.ReLU], inplace: bool) -> None:
 
 
 def _differentiates(model: nn.Module, sample: Tensor) -> bool:
-    """Tell whether autograd accepts the model; it refuses when a number it needs was written over."""
+    """Return whether autograd accepts the model; it refuses when a number it needs was written over."""
     with probing(model), torch.enable_grad():
         points = sample.clone().requires_grad_()
         try:
@@ -65,7 +65,7 @@ def _differentiates(model: nn.Module, sample: Tensor) -> bool:
 
 
 def _agree(model: nn.Module, other: nn.Module, sample: Tensor) -> bool:
-    """Tell whether two models in eval mode give the same logits, but for rounding."""
+    """Return whether two models in eval mode give the same logits, but for rounding."""
     with probing(model), probing(other), torch.no_grad():
         logits, others = logits_of(model, sample), logits_of(other, sample)
     if not isinstance(logits, Tensor) or not logits.numel():

@@ -95,7 +95,7 @@ class _Config:
 
 
 def as_config(architecture: Architecture, threat: dict[str, Any] | None) -> dict[str, Any]:
-    """Give the content of config.json, in the words that Hugging Face uses where it has any.
+    """Return the content of config.json, in the words that Hugging Face uses where it has any.
 
     Args:
         architecture: what the model is built from
@@ -119,7 +119,7 @@ def as_config(architecture: Architecture, threat: dict[str, Any] | None) -> dict
 
 
 def plain(value: Any) -> Any:
-    """Give the statistics of an input normalisation as a table.
+    """Return the statistics of an input normalisation as a table.
 
     Raises:
         UserError: for anything else that JSON does not know

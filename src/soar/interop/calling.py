@@ -51,7 +51,7 @@ class Aimed:
         self.seed, self.batch_size = seed, batch_size
 
     def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
-        """Give adversarial images for a batch.
+        """Return adversarial images for a batch.
 
         Args:
             images: float in [0, 1], or uint8
@@ -60,7 +60,7 @@ class Aimed:
         return self.outcomes(images, labels).adversarial
 
     def generate(self, x: NDArray[Any], y: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Give adversarial images for numpy arrays.
+        """Return adversarial images for numpy arrays.
 
         Args:
             x: images in [0, 1], first dimension counts them
@@ -168,7 +168,7 @@ def _listed(epsilons: float | Iterable[float]) -> list[float]:
 
 
 def _labels(criterion: Any) -> Tensor:
-    """Give the true classes of a criterion."""
+    """Return the true classes of a criterion."""
     if isinstance(criterion, Tensor):
         return criterion
     labels = getattr(criterion, "labels", None)

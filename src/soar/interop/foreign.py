@@ -30,7 +30,7 @@ class Search(Protocol):
     """What calls the other library; its text names the attack and its numbers, for the record."""
 
     def __call__(self, x: Tensor, labels: Tensor, threat: Threat) -> Tensor:
-        """Give a point for each image."""
+        """Return a point for each image."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Foreign(Shown[FoundState]):
         )
 
     def spent(self, state: FoundState) -> tuple[Tensor, Tensor]:
-        """Tell how many predictions and gradients the search took; those of a batch are shared evenly."""
+        """Return how many predictions and gradients the search took; those of a batch are shared evenly."""
         return state.forward, state.backward
 
 
@@ -108,7 +108,7 @@ def settings(attack: Any) -> str:
 
 
 def versioned(library: str) -> str:
-    """Give a library's name with its version, where it is installed as a package."""
+    """Return a library's name with its version, where it is installed as a package."""
     try:
         return f"{library} {metadata.version(library)}"
     except metadata.PackageNotFoundError:

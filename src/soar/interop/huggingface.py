@@ -90,7 +90,7 @@ def load_folder(path: str | Path) -> nn.Module:
 def _opened(
     source: nn.Module | Run, architecture: Architecture | None, root: Path | None
 ) -> tuple[nn.Module, Architecture, dict[str, Any] | None]:
-    """Give the model, how it was built, and what it was trained against."""
+    """Return the model, how it was built, and what it was trained against."""
     if isinstance(source, nn.Module):
         if architecture is None:
             raise UserError("a model does not know how it was built; say it (argument architecture)")

@@ -49,7 +49,7 @@ def normalization_layer(choice: str | Statistics, channels: int) -> nn.Module:
 
 
 def standardize(x: Tensor) -> Tensor:
-    r"""Give every image mean 0 and standard deviation 1 over all its values.
+    r"""Return every image mean 0 and standard deviation 1 over all its values.
 
     .. math:: (x - \bar x) / \max(\mathrm{std}(x), 1/\sqrt d)
 

@@ -30,7 +30,7 @@ class Ascent:
         self.step_size = None if step_size is None else epsilon.parse(step_size, "objective.step_size")
 
     def climb(self, height: LossAt, threat: Threat, x: Tensor, start: Tensor) -> Tensor:
-        """Give the points where the ascent ends, without a graph.
+        """Return the points where the ascent ends, without a graph.
 
         Args:
             height: from points to one number an example
@@ -71,7 +71,7 @@ def ascend(
 
 
 def near(x: Tensor, threat: Threat, *, index: Tensor, seed: int, step: int) -> Tensor:
-    """Give points a thousandth away, where a divergence from the image's own answer has a slope.
+    """Return points a thousandth away, where a divergence from the image's own answer has a slope.
 
     x + 0.001 N(0, I), brought back into the ball, which may be smaller than that while eps grows.
 

@@ -87,7 +87,7 @@ class CURE(Objective):
         )
 
     def length(self, step: int) -> float:
-        """Give h for an update.
+        """Return h for an update.
 
         Args:
             step: updates made before this one
@@ -95,7 +95,7 @@ class CURE(Objective):
         return self.step * min(1.0, (step + 1) / self.ramp_steps) if self.ramp_steps else self.step
 
     def _direction(self, gradient: Tensor) -> Tensor:
-        """Give z, of Euclidean length 1; where there is no slope there is no direction either."""
+        """Return z, of Euclidean length 1; where there is no slope there is no direction either."""
         v = self.required_threat().ascent(gradient)
         length = torch.linalg.vector_norm(v.flatten(1), dim=1).clamp(min=torch.finfo(v.dtype).tiny)
         return v / per_example(length, v)

@@ -16,7 +16,7 @@ Statistics = Literal["batch", "running"]
 
 
 def has_batch_norm(model: nn.Module) -> bool:
-    """Tell whether any layer of a model mixes the examples of a batch."""
+    """Return whether any layer of a model mixes the examples of a batch."""
     return any(isinstance(module, _BatchNorm) for module in model.modules())
 
 
@@ -71,7 +71,7 @@ def full_precision(device: torch.device) -> Iterator[None]:
 
 
 def depends_on_mode(model: nn.Module) -> bool:
-    """Tell whether a model in training answers differently than in eval mode.
+    """Return whether a model in training answers differently than in eval mode.
 
     Only layers that are known to do so are found: BatchNorm and its kin, and dropout. A model that asks
     `self.training` by itself passes for one that does not.

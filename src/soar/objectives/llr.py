@@ -115,5 +115,5 @@ class LLR(Objective):
 
 
 def along(gradient: Tensor, delta: Tensor) -> Tensor:
-    r"""Give \( \delta^T g \), one number an example."""
+    r"""Return \( \delta^T g \), one number an example."""
     return (gradient * delta).flatten(1).sum(dim=1)

@@ -121,7 +121,7 @@ class MMA(Objective):
         )
 
     def limits(self, threat: Threat) -> tuple[float, float]:
-        """Give the radius of the smallest ball that is searched, and D.
+        """Return the radius of the smallest ball that is searched, and D.
 
         Args:
             threat: whose eps sets what was not given
@@ -133,7 +133,7 @@ class MMA(Objective):
         return float(smallest), float(largest)
 
     def get_extra_state(self) -> Tensor:
-        """Give the margins, for checkpoints."""
+        """Return the margins, for checkpoints."""
         return self.margins.table
 
     def set_extra_state(self, state: Tensor) -> None:
@@ -174,7 +174,7 @@ class MMA(Objective):
 
 
 def bisect(is_wrong: Callable[[Tensor], Tensor], first: Tensor, largest: float, *, rounds: int) -> Tensor:
-    """Give the smallest length, of those tried, at which something goes wrong; `largest` where it never does.
+    """Return the smallest length of those tried at which something goes wrong; `largest` if it never does.
 
     Args:
         is_wrong: from one length an example to whether it is wrong there
@@ -196,5 +196,5 @@ def bisect(is_wrong: Callable[[Tensor], Tensor], first: Tensor, largest: float, 
 
 
 def _line(images: Tensor, direction: Tensor) -> Callable[[Tensor], Tensor]:
-    """Give the points that lie so far from the images in a direction, clipped to the pixel range."""
+    """Return the points that lie so far from the images in a direction, clipped to the pixel range."""
     return lambda t: (images + per_example(t, images) * direction).clamp(0, 1)

@@ -75,7 +75,7 @@ class Objective(nn.Module, ABC):
         self._check_weights()
 
     def forward(self, x: Tensor, y: Tensor, index: Tensor | None = None, step: int | None = None) -> Output:
-        """Give the loss of a batch.
+        """Return the loss of a batch.
 
         Random numbers depend on the seed, the step and each example's index. A loop that gives neither
         still gets new numbers at every call.
@@ -159,10 +159,10 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
-        """Give the loss of a batch; this is what a new objective implements."""
+        """Return the loss of a batch; this is what a new objective implements."""
 
     def classification_loss(self, logits: Tensor, y: Tensor) -> Tensor:
-        """Give each example's cross-entropy with its label, smoothed where that was asked for.
+        """Return each example's cross-entropy with its label, smoothed where that was asked for.
 
         (1 - s) (-log p_y) + s mean_k (-log p_k), with s the label smoothing (Szegedy et al., 2016). Only what
         classifies is smoothed: inner searches and penalties keep the true label.
@@ -176,7 +176,7 @@ class Objective(nn.Module, ABC):
         return F.cross_entropy(logits, y, reduction="none", label_smoothing=self.label_smoothing)
 
     def required_threat(self) -> Threat:
-        """Give the threat, or refuse to go on without one.
+        """Return the threat, or refuse to go on without one.
 
         Raises:
             UserError: if the objective was made without a threat

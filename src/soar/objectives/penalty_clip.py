@@ -37,7 +37,7 @@ class PenaltyClip:
     def apply(
         self, penalty: Tensor, model: nn.Module, *, step: int, micro_batches: int
     ) -> tuple[Tensor, Tensor]:
-        """Give the stand-in, and the norm of the gradient so far before it was clipped.
+        """Return the stand-in, and the norm of the gradient so far before it was clipped.
 
         Args:
             penalty: a scalar, the mean over the micro-batch

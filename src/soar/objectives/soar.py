@@ -143,7 +143,7 @@ class SOAR(Objective):
         return Output(loss + penalty, found.logits.detach(), metrics)
 
     def factor(self, x: Tensor, step: int) -> float:
-        """Give what multiplies ||Hz||: weight, warm-up, radius and bound together.
+        """Return what multiplies ||Hz||: weight, warm-up, radius and bound together.
 
         Args:
             x: images, for their number of pixels
@@ -156,7 +156,7 @@ class SOAR(Objective):
         return factor * min(1.0, (step + 1) / self.warmup_steps) if self.warmup_steps else factor
 
     def _expand(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
-        """Give loss, slope and curvature at x'; the first pass is the one that BatchNorm counts."""
+        """Return loss, slope and curvature at x'; the first pass is the one that BatchNorm counts."""
         answers: list[Tensor] = []
 
         def loss_at(images: Tensor) -> Tensor:

@@ -23,6 +23,6 @@ class Standard(Objective):
     """
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:  # noqa: ARG002
-        """Give the mean cross-entropy."""
+        """Return the mean cross-entropy."""
         logits = logits_of(self.model, x)
         return Output(self.classification_loss(logits, y).mean(), logits.detach(), {})

@@ -69,7 +69,7 @@ class Start:
     def points(
         self, model: nn.Module, threat: Threat, x: Tensor, y: Tensor, *, index: Tensor, seed: int, step: int
     ) -> Tensor:
-        """Give x', without a graph.
+        """Return x', without a graph.
 
         Args:
             model: probed in eval mode, without parameter gradients, and left as it was

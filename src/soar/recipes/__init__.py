@@ -36,7 +36,7 @@ def load(name: str | Path, flags: Sequence[str] = ()) -> Recipe:
 
 
 def path_of(name: str | Path) -> Path:
-    """Give the file of a recipe.
+    """Return the file of a recipe.
 
     Args:
         name: a name of `soar list recipes`, or a path that ends in .toml

@@ -47,7 +47,7 @@ def parse(tokens: Sequence[str]) -> Overrides:
 
 
 def apply(table: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
-    """Give a recipe's table with some fields replaced; the table itself is left alone.
+    """Return a recipe's table with some fields replaced; the table itself is left alone.
 
     A new name for the model or the objective drops the options of the old one.
 
@@ -74,7 +74,7 @@ def apply(table: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
 
 
 def full_name(name: str) -> str:
-    """Give the full name of a field from the name of a flag.
+    """Return the full name of a field from the name of a flag.
 
     The last part of a name is enough for fields of `training`, `threat` and `data`. Others would be
     misread too easily: `--steps` could mean the attack that trains or the attack that validates.
@@ -109,7 +109,7 @@ def all_fields() -> list[str]:
 
 
 def _kind(field: str) -> str:
-    """Give the annotation of a field as it is written, or nothing for an option."""
+    """Return the annotation of a field as it is written, or nothing for an option."""
     section, _, name = field.rpartition(".")
     described = SECTIONS[section].__dataclass_fields__.get(name) if section in SECTIONS else None
     return str(described.type) if described else ""

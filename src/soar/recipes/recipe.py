@@ -64,7 +64,7 @@ class Recipe:
     guards: GuardSettings = field(default_factory=GuardSettings)
 
     def as_table(self) -> dict[str, Any]:
-        """Give the recipe as nested tables without empty fields, ready to be written as TOML."""
+        """Return the recipe as nested tables without empty fields, ready to be written as TOML."""
         return _without_none(asdict(self))
 
 

@@ -31,7 +31,7 @@ def points(found: Difference | None) -> str:
 
 
 def is_clear(found: Difference) -> bool:
-    """Tell whether the interval leaves out zero."""
+    """Return whether the interval leaves out zero."""
     return found.low > 0 or found.high < 0
 
 
@@ -55,7 +55,7 @@ def caveats(runs: Sequence[RunContent]) -> list[str]:
 
 
 def best(runs: Sequence[RunContent]) -> list[int]:
-    """Give the places of the most robust runs, more than one where they are equal.
+    """Return the places of the most robust runs, more than one where they are equal.
 
     A run whose diagnosis is not sound is never among them, one without a diagnosis may be. There is no best
     of one run, or of runs that met different data, threats or attacks.

@@ -31,7 +31,7 @@ class Average:
         self._pairs: list[tuple[Tensor, Tensor]] = [(averages[name], current[name]) for name in averages]
 
     def decay_at(self, step: int) -> float:
-        """Give the share of the old average that update number `step`, from 1, keeps."""
+        """Return the share of the old average that update number `step`, from 1, keeps."""
         return min(self.decay, step / (step + 9))
 
     @torch.no_grad()

@@ -131,7 +131,7 @@ class Cost:
         return 4 * self.parameters * 2 * (self.processes - 1) / self.processes
 
     def at_rate(self, tflops: float) -> Cost:
-        """Give the cost where every process does so many 10^12 operations a second.
+        """Return the cost where every process does so many 10^12 operations a second.
 
         Raises:
             UserError: if the rate is not above 0
@@ -142,7 +142,7 @@ class Cost:
         return self._with_seconds([work.flop / rate for work in self.works])
 
     def among(self, processes: int) -> Cost:
-        """Give the cost at best, where more processes have hardware of the same kind each.
+        """Return the cost at best, where more processes have hardware of the same kind each.
 
         The exchange of gradients takes no time here, and smaller parts of a batch are as quick an image as
         larger ones. Neither is quite so.
@@ -158,7 +158,7 @@ class Cost:
 
 
 def phases(settings: TrainingSettings, total: int, updates_per_epoch: int) -> list[tuple[int, int]]:
-    """Give the first update and the number of updates of each part of a training that costs alike.
+    """Return the first update and the number of updates of each part of a training that costs alike.
 
     >>> plain = TrainingSettings(epochs=4, batch_size=10, lr=0.1)
     >>> phases(plain, 40, 10)

@@ -47,7 +47,7 @@ def count(trainer: Trainer) -> Cost:
 
 
 def batches(trainer: Trainer) -> Iterator[Batch]:
-    """Give the batches of the first epoch, this process's part of each."""
+    """Return the batches of the first epoch, this process's part of each."""
     return training_batches(
         trainer.data.train,
         batch_size=trainer.training.batch_size,

@@ -41,7 +41,7 @@ def seeded(seed: int, rank: int, device: torch.device) -> Iterator[None]:
 
 
 def states(device: torch.device) -> dict[str, Tensor]:
-    """Give the states of the generators that a model on this device may use."""
+    """Return the states of the generators that a model on this device may use."""
     found = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         found["cuda"] = torch.cuda.get_rng_state(device)

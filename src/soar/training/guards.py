@@ -74,7 +74,7 @@ class Guards:
         )
 
     def state(self) -> dict[str, float | None]:
-        """Give the running figures in a form that JSON can hold."""
+        """Return the running figures in a form that JSON can hold."""
         figures = asdict(self)
         del figures["settings"]
         return figures

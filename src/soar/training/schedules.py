@@ -12,7 +12,7 @@ _WHOLE = Fraction(1)
 
 
 def lr_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> float:
-    r"""Give the factor on the learning rate for one update.
+    r"""Return the factor on the learning rate for one update.
 
     With \( w \) updates of warm-up and \( t = (step - w) / (total - w) \):
 
@@ -51,7 +51,7 @@ def lr_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> fl
 
 
 def eps_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> Fraction:
-    """Give the share of the threat for one update: it grows linearly and is never 0.
+    """Return the share of the threat for one update: it grows linearly and is never 0.
 
     A ball of radius 0 would make random starts and dual norms degenerate.
 

@@ -40,7 +40,7 @@ class Standing:
             self.best = scores
 
     def state(self) -> dict[str, Any]:
-        """Give the figures in a form that JSON can hold."""
+        """Return the figures in a form that JSON can hold."""
         return {
             "step": self.step,
             "best": asdict(self.best) if self.best else None,

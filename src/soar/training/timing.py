@@ -51,7 +51,7 @@ def measure(trainer: Trainer, clock: Clock = time.perf_counter) -> Cost:
 
 
 def _time_updates(trainer: Trainer, step: int, clock: Clock) -> float:
-    """Give the median of several updates, each as long as in the slowest process."""
+    """Return the median of several updates, each as long as in the slowest process."""
     spent: list[float] = []
     wanted = _WARM_UP
     epochs = chain.from_iterable(batches(trainer) for _ in repeat(None))
@@ -93,7 +93,7 @@ def _wait_for(device: torch.device) -> None:
 
 
 def _peak(device: torch.device) -> float | None:
-    """Give the MiB that the GPU, or else this process, has held at its peak."""
+    """Return the MiB that the GPU, or else this process, has held at its peak."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     try:

@@ -170,7 +170,7 @@ class Trainer:
                 trouble = self._update(batches, bar)
 
     def _ending(self, trouble: str | None) -> tuple[Status, str] | None:
-        """Say how training ends here, if it does."""
+        """Return how training ends here, if it does."""
         guards = self.standing.guards
         if guards.settings.overfitting == "stop":
             trouble = trouble or guards.overfitting

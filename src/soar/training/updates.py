@@ -160,7 +160,7 @@ class Updates:
             self.average.update(step + 1)
 
     def state(self) -> dict[str, Any]:
-        """Give what a checkpoint must hold besides weights and generators."""
+        """Return what a checkpoint must hold besides weights and generators."""
         own = {name: x for name, x in self.objective.state_dict().items() if not _is_weight(name)}
         return {"optimizer": self.optimizer.state_dict()["state"], "objective": own}
 

@@ -22,7 +22,7 @@ class Scores:
 
     Args:
         step: updates made
-        clean: share of the examples that are classified right
+        clean: share of the examples that are correctly classified
         robust: share that stays right under attack; None where there is no threat
     """
 
@@ -31,7 +31,7 @@ class Scores:
     robust: float | None
 
     def beats(self, other: Scores | None, select: str) -> bool:
-        """Tell whether these are better by the selecting accuracy; on a tie the earlier ones stay.
+        """Return whether these are better by the selecting accuracy; on a tie the earlier ones stay.
 
         >>> Scores(2, 0.9, 0.3).beats(Scores(1, 0.8, 0.3), "robust")
         False
@@ -43,12 +43,12 @@ class Scores:
 
 
 def attack_of(settings: ValidationSettings) -> attacks.PGD:
-    """Give the attack that validation runs."""
+    """Return the attack that validation runs."""
     return attacks.PGD(steps=settings.steps, restarts=settings.restarts, loss=settings.loss)
 
 
 def selection_rule(split: Split, threat: Threat | None, settings: ValidationSettings) -> str:
-    """Say in words which checkpoint counts as the best.
+    """Return in words which checkpoint counts as the best.
 
     The attack always has the full threat, whatever the warm-up of training, so accuracies of all epochs are
     comparable and every validated checkpoint may be the best one.

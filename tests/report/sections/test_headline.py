@@ -55,7 +55,9 @@ def inconclusive(run: RunContent) -> RunContent:
     """The same run, none of whose checks but the last could be made."""
     assert run.diagnosis is not None
     *first, last = run.diagnosis.evidence
-    unmade = [not_made(one.check, one.title, one.rule, "no clean image is classified right") for one in first]
+    unmade = [
+        not_made(one.check, one.title, one.rule, "no clean image is correctly classified") for one in first
+    ]
     return replace(run, diagnosis=replace(run.diagnosis, evidence=(*unmade, last)))
 
 

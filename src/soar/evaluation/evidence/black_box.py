@@ -31,7 +31,7 @@ def examine(probe: Probe, *, queries: int = 1000) -> Evidence:
         queries: how many predictions Square may ask for an image
     """
     if not probe.correct.any():
-        return not_made(CHECK, TITLE, RULE, "no clean image is classified right")
+        return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
     left = survivors(probe, *ON_CROSS_ENTROPY, *ON_MARGINS)
     attacks: list[Attack[Any]] = [Square(queries=queries)]
     attacks += [Transfer(source=one, source_name=name, attack=PGD_CE) for name, one in probe.sources.items()]

@@ -51,13 +51,13 @@ class _Part:
 
 
 def examine(probe: Probe) -> Evidence:
-    """Give an attack more of everything, and see whether it behaves as a working attack must.
+    """Return an attack more of everything, and see whether it behaves as a working attack must.
 
     Args:
         probe: the model under diagnosis
     """
     if not probe.correct.any():
-        return not_made(CHECK, TITLE, RULE, "no clean image is classified right")
+        return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
     parts = [_effort(probe, LONGER), _effort(probe, OFTENER), *_radii(probe), *_unbounded(probe)]
     gravest = max(parts, key=lambda part: part.judged.gravity)
     is_sound = gravest.judged.finding == "sound"
@@ -137,7 +137,7 @@ def _unbounded(probe: Probe) -> list[_Part]:
 
 
 def _everything(probe: Probe) -> Threat:
-    """Give the threat whose ball around any image holds all images."""
+    """Return the threat whose ball around any image holds all images."""
     if isinstance(probe.threat, Linf):
         return Linf(1)
     return L2(Fraction(math.isqrt(probe.x[0].numel() - 1) + 1))

@@ -51,10 +51,10 @@ def judge(found: GradientNumbers) -> Evidence:
 
 
 def examine(probe: Probe) -> Evidence:
-    """Look at the slopes at all examples that are classified right."""
+    """Look at the slopes at all examples that are correctly classified."""
     x, labels, index = probe.right()
     if not len(x):
-        return not_made(CHECK, TITLE, RULE, "no clean image is classified right")
+        return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
     found = gradient_numbers(
         probe.model, x, labels, probe.threat, index=index, seed=probe.seed, batch_size=probe.batch_size
     )

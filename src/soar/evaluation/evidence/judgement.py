@@ -102,12 +102,12 @@ class Judgement:
 
 
 def share_of(flags: Tensor) -> float:
-    """Give the share of flags that are set."""
+    """Return the share of flags that are set."""
     return int(flags.sum()) / max(1, len(flags))
 
 
 def counted(flags: Tensor) -> tuple[float, float, float]:
-    """Give the share of flags that are set, with its 95% interval (Wilson)."""
+    """Return the share of flags that are set, with its 95% interval (Wilson)."""
     return share_of(flags), *wilson(int(flags.sum()), len(flags))
 
 

@@ -32,7 +32,7 @@ def examine(probe: Probe) -> Evidence:
         probe: the model under diagnosis
     """
     if not probe.correct.any():
-        return not_made(CHECK, TITLE, RULE, "no clean image is classified right")
+        return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
     of_entropy, of_margins = survivors(probe, *ON_CROSS_ENTROPY), survivors(probe, *ON_MARGINS)
     found = LIMITS.compare(of_entropy, of_margins)
     judged = found.judged

@@ -45,7 +45,7 @@ class GradientNumbers:
 
 
 def slopes(model: nn.Module, x: Tensor, labels: Tensor, *scores: losses.Loss) -> tuple[Tensor, list[Tensor]]:
-    """Give the logits at some images and the slope of every score there, by one backward pass each.
+    """Return the logits at some images and the slope of every score there, by one backward pass each.
 
     As attacks do it, a slope that is not a number counts as zero, and so does that of a model that cuts the
     graph.
@@ -78,7 +78,7 @@ def slopes(model: nn.Module, x: Tensor, labels: Tensor, *scores: losses.Loss) ->
 
 
 def is_lost(gradient: Tensor, logits: Tensor, threat: Threat) -> Tensor:
-    r"""Tell where a slope is lost in rounding.
+    r"""Return where a slope is lost in rounding.
 
     \( \epsilon ||g||_* \le u \max(1, \max_i |z_i|) \), u the distance from 1 to the next number
 
@@ -95,7 +95,7 @@ def is_lost(gradient: Tensor, logits: Tensor, threat: Threat) -> Tensor:
 
 
 def rounding(logits: Tensor) -> Tensor:
-    """Give the size of the last digit of a loss that is made of these logits.
+    """Return the size of the last digit of a loss that is made of these logits.
 
     >>> rounding(torch.tensor([[4.0, 1.0]])) / torch.finfo(torch.float32).eps
     tensor([4.])
@@ -120,7 +120,7 @@ def gradient_numbers(
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        x: images as the model takes them, at least one, all classified right
+        x: images as the model takes them, at least one, all correctly classified
         labels: their classes
         threat: what the adversary may do
         index: identity of each example, for the random points

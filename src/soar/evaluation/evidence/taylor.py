@@ -79,7 +79,7 @@ def taylor_numbers(
 
     Args:
         model: any module that maps images in [0, 1] to logits; left as it was
-        x: images as the model takes them, at least one, all classified right
+        x: images as the model takes them, at least one, all correctly classified
         labels: their classes
         threat: what the adversary may do
         index: identity of each example
@@ -106,7 +106,7 @@ def taylor_numbers(
 
 
 def judge(found: TaylorNumbers) -> Evidence:
-    """Say whether the slope at the image leads anywhere.
+    """Return whether the slope at the image leads anywhere.
 
     Args:
         found: what was measured
@@ -127,10 +127,10 @@ def judge(found: TaylorNumbers) -> Evidence:
 
 
 def examine(probe: Probe) -> Evidence:
-    """Expand the loss around the first examples that are classified right."""
+    """Expand the loss around the first examples that are correctly classified."""
     x, labels, index = probe.right(MOST_EXAMPLES)
     if not len(x):
-        return not_made(CHECK, TITLE, RULE, "no clean image is classified right")
+        return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
     found = taylor_numbers(
         probe.model, x, labels, probe.threat, index=index, seed=probe.seed, batch_size=probe.batch_size
     )
@@ -140,7 +140,7 @@ def examine(probe: Probe) -> Evidence:
 def _first_step(
     model: nn.Module, x: Tensor, labels: Tensor, logits: Tensor, slope: Tensor, threat: Threat
 ) -> dict[str, Tensor]:
-    """Tell where PGD's first step from the image disappoints, and what it gains over what was promised."""
+    """Return where PGD's first step from the image disappoints, and what it gains over what was promised."""
     step = climb(x, slope, x, threat, ATTACK.step_length(threat.eps))
     risen = losses.cross_entropy(logits_of(model, step), labels) - losses.cross_entropy(logits, labels)
     promised = _dot(slope, step - x)
@@ -186,7 +186,7 @@ def _along(model: nn.Module, x: Tensor, labels: Tensor, slope: Tensor, end: Tens
 
 
 def _curvature_along(model: nn.Module, x: Tensor, labels: Tensor, d: Tensor) -> Tensor:
-    """Give d H d at the image, NaN where the model cannot be differentiated twice."""
+    """Return d H d at the image, NaN where the model cannot be differentiated twice."""
     try:
         product = exact_product(lambda points: losses.cross_entropy(logits_of(model, points), labels), x, d)
     except (RuntimeError, NotImplementedError, UserError):
@@ -199,7 +199,7 @@ def _dot(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _median(columns: list[Tensor]) -> float | None:
-    """Give the median of the numbers that are finite, if there are any."""
+    """Return the median of the numbers that are finite, if there are any."""
     numbers = torch.cat(columns) if columns else torch.empty(0)
     numbers = numbers[numbers.isfinite()]
     return float(numbers.double().median()) if len(numbers) else None

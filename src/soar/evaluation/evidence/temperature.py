@@ -37,7 +37,7 @@ def examine(probe: Probe) -> Evidence:
         probe: the model under diagnosis
     """
     if not probe.correct.any():
-        return not_made(CHECK, TITLE, RULE, "no clean image is classified right")
+        return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
     gap, temperature = softening(probe)
     before = probe.robust(PGD_CE)
     after = before if temperature == 1 else probe.robust(PGD_CE, temperature=temperature)
@@ -71,10 +71,10 @@ def examine(probe: Probe) -> Evidence:
 
 
 def softening(probe: Probe) -> tuple[float, float]:
-    """Give the median lead of right answers over the next class, and the temperature that makes it `GAP`.
+    """Return the median lead of right answers over the next class, and the temperature that makes it `GAP`.
 
     Args:
-        probe: the model under diagnosis; at least one image is classified right
+        probe: the model under diagnosis; at least one image is correctly classified
 
     Returns:
         The lead in logits, and the temperature, which is at least 1.

@@ -40,7 +40,7 @@ class Shading:
     bands: int
 
     def palette(self) -> list[tuple[int, int, int]]:
-        """Give the colour of each band.
+        """Return the colour of each band.
 
         >>> Shading(("#000000", "#ffffff"), 0, 1, 3).palette()
         [(0, 0, 0), (128, 128, 128), (255, 255, 255)]
@@ -51,7 +51,7 @@ class Shading:
         return [(int(r), int(g), int(b)) for r, g, b in zip(*mixed, strict=True)]
 
     def band(self, numbers: NDArray[np.float64]) -> NDArray[np.uint8]:
-        """Tell in which band each number lies; one past the last band for those that are not finite."""
+        """Return in which band each number lies; one past the last band for those that are not finite."""
         share = (numbers - self.low) / (self.high - self.low)
         known = np.nan_to_num(np.floor(share * self.bands), nan=0.0).clip(0, self.bands - 1)
         found: NDArray[np.uint8] = np.where(np.isfinite(numbers), known, self.bands).astype(np.uint8)

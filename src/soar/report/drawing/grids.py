@@ -51,7 +51,7 @@ class Grid:
         return np.array([np.interp(middles, self.along, column) for column in np.transpose(wide)]).T
 
     def first_below(self, level: float = 0.0) -> float | None:
-        """Tell where the numbers fall to a level on the way from the middle along the first direction.
+        """Return where the numbers fall to a level on the way from the middle along the first direction.
 
         >>> grid((0, 1, 2), ((3, 1, -1),) * 3).first_below()
         1.5

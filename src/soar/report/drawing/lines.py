@@ -57,7 +57,7 @@ class Plane:
     """what lies between the lower and the upper end of a point"""
 
     def at(self, x: float, y: float) -> str:
-        """Give the position of a pair of numbers."""
+        """Return the position of a pair of numbers."""
         return f"{coordinate(self.x.at(x))} {coordinate(self.y.at(y))}"
 
     def say(self, point: Point) -> str:
@@ -68,7 +68,7 @@ class Plane:
 
 
 def points_of(curve: Curve, *, log: bool, smooth: int) -> list[Point]:
-    """Give the points of a curve that can be drawn, a few hundred at most.
+    """Return the points of a curve that can be drawn, a few hundred at most.
 
     Args:
         curve: any curve
@@ -160,7 +160,7 @@ def _path(places: Iterable[str]) -> str:
 
 
 def _colour(k: int, strong: bool) -> str:
-    """Give a line its colour; one that matters most has that of the text."""
+    """Return a line its colour; one that matters most has that of the text."""
     return "" if strong else f' style="color:var(--series-{k % _COLOURS + 1})"'
 
 

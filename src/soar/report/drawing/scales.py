@@ -31,7 +31,7 @@ class Axis:
     log: bool = False
 
     def at(self, value: float) -> float:
-        """Give the position of a number; numbers outside are moved to the nearest end."""
+        """Return the position of a number; numbers outside are moved to the nearest end."""
         if self.log:
             value = max(value, self.low)
             share = math.log(value / self.low) / math.log(self.high / self.low)
@@ -41,12 +41,12 @@ class Axis:
 
 
 def is_shown(value: float, log: bool = False) -> bool:
-    """Tell whether a number has a place on an axis: it is finite and, on a logarithmic one, above 0."""
+    """Return whether a number has a place on an axis: it is finite and, on a logarithmic one, above 0."""
     return abs(value) < _LARGEST and (not log or value > 1 / _LARGEST)
 
 
 def widened(low: float, high: float) -> tuple[float, float]:
-    """Give a range some width where it has none.
+    """Return a range some width where it has none.
 
     >>> widened(4, 4), widened(0, 0), widened(1, 3)
     ((2.0, 6.0), (0.0, 1.0), (1, 3))

@@ -19,7 +19,7 @@ FORMAT = 1
 
 
 def digest(text: str) -> str:
-    """Give a short name of a text.
+    """Return a short name of a text.
 
     >>> digest("quick")
     '0af2c6211145fa35'
@@ -40,7 +40,7 @@ class Cache:
         self.folder, self._fingerprint, self._say = folder, fingerprint, say
 
     def kept(self, name: str, kind: type[T], compute: Callable[[], T], *, about: str = "") -> T:
-        """Give an exhibit from the folder, or compute it and keep it.
+        """Return an exhibit from the folder, or compute it and keep it.
 
         Args:
             name: of the exhibit and its file

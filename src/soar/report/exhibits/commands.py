@@ -20,7 +20,7 @@ _LONGEST = 2000
 def commands(
     run: Path, environment: dict[str, Any], found: Assessment, *, is_diagnosed: bool
 ) -> tuple[str, ...]:
-    """Give the lines that train, evaluate, diagnose and report the run once more.
+    """Return the lines that train, evaluate, diagnose and report the run once more.
 
     Args:
         run: its folder

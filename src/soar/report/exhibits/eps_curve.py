@@ -38,7 +38,7 @@ class Breaks:
 
 
 def threats(threat: Threat) -> list[Threat]:
-    """Give the threats from a quarter of eps to twice eps; linf ends at 1, where every image is allowed.
+    """Return the threats from a quarter of eps to twice eps; linf ends at 1, where every image is allowed.
 
     >>> [str(one) for one in threats(Linf("0.8"))]
     ['linf 0.2', 'linf 0.4', 'linf 0.6', 'linf 0.8', 'linf 1']

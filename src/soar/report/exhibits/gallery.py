@@ -61,7 +61,7 @@ def choose(first: Sequence[int], labels: Sequence[int], count: int = SPECIMENS) 
 
 
 def _trail(subject: Subject, rows: Tensor) -> Tensor:
-    """Give the worst point within every radius, the image first; shape (radii, examples, image)."""
+    """Return the worst point within every radius, the image first; shape (radii, examples, image)."""
     labels = subject.labels[rows]
     trail = [subject.x[rows]]
     highest = losses.margin(subject.logits[rows], labels)

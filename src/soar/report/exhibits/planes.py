@@ -18,7 +18,7 @@ PER_EPS = 6
 
 
 def surfaces(subject: Subject) -> tuple[Surface, ...]:
-    """Measure the loss around the first examples of different classes that are classified right.
+    """Measure the loss around the first examples of different classes that are correctly classified.
 
     They are not chosen by what their surface looks like, and so are mostly the same for several runs.
 
@@ -34,7 +34,7 @@ def surfaces(subject: Subject) -> tuple[Surface, ...]:
 
 
 def attack_direction(subject: Subject, rows: Tensor) -> Tensor:
-    """Give where PGD ends: climbing the margin or the cross-entropy, whichever comes further.
+    """Return where PGD ends: climbing the margin or the cross-entropy, whichever comes further.
 
     Args:
         subject: the model, its examples and the threat

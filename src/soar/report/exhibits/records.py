@@ -74,12 +74,12 @@ def find_diagnosis(folder: Path, data: str, threat: Threat, weights: Weights, sa
 
 
 def agrees(found: Assessment, split: Split, correct: Tensor) -> bool:
-    """Tell whether an assessment and a model say the same of clean images, as far as both know them.
+    """Return whether an assessment and a model say the same of clean images, as far as both know them.
 
     Args:
         found: the assessment
         split: examples that were put before the model
-        correct: which of them it classifies right
+        correct: which of them it classifies correctly
     """
     known = dict(zip(split.indices.tolist(), correct.tolist(), strict=True))
     pairs = zip(found.index.tolist(), found.correct.tolist(), strict=True)

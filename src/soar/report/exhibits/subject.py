@@ -57,11 +57,11 @@ class Subject:
 
     @cached_property
     def correct(self) -> Tensor:
-        """Which clean images are classified right, on the CPU."""
+        """Which clean images are correctly classified, on the CPU."""
         return (self.logits.argmax(dim=1) == self.labels).cpu()
 
     def ask(self, points: Tensor) -> Tensor:
-        """Give the logits of any images."""
+        """Return the logits of any images."""
         with probing(self.model):
             return predict(self.model, points, self.batch_size)
 

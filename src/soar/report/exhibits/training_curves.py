@@ -80,7 +80,7 @@ def curves(history: History) -> tuple[Curve, ...]:
 
 
 def fired(history: History, recipe: Recipe, outcome: Path) -> tuple[str, ...]:
-    """Say which guards fired, a line each.
+    """Return which guards fired, a line each.
 
     What validations said is put before the guard again; what else ended the training is in its outcome.
 

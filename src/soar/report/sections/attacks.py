@@ -46,7 +46,7 @@ def attacks(runs: Sequence[RunContent]) -> Html:
 
 
 def labels(runs: Sequence[RunContent]) -> list[str]:
-    """Give the attacks of all runs, each once, in the order in which they were run."""
+    """Return the attacks of all runs, each once, in the order in which they were run."""
     return list(dict.fromkeys(result.label for run in runs for result in run.assessment.attacks))
 
 
@@ -80,6 +80,6 @@ def _cells(label: str, run: RunContent) -> list[Html]:
 
 
 def seconds(found: Assessment, label: str) -> float | None:
-    """Give how long an attack took; the worst case stands for all of them, the clean images are not timed."""
+    """Return how long an attack took; the worst case stands for all of them, clean images are not timed."""
     taken = {result.label: result.seconds for result in found.attacks}
     return sum(taken.values()) if label == WORST else taken.get(label)

@@ -66,12 +66,12 @@ def _number(step: str) -> float:
 
 
 def _steps(specimens: Sequence[Specimen]) -> list[str]:
-    """Give all radii at which there is a frame, in order."""
+    """Return all radii at which there is a frame, in order."""
     return sorted({frame.eps for one in specimens for frame in one.frames}, key=_number)
 
 
 def _start(steps: Sequence[str], radius: float) -> int:
-    """Give the place of the threat's own radius, or of the nearest one."""
+    """Return the place of the threat's own radius, or of the nearest one."""
     return min(range(len(steps)), key=lambda place: abs(_number(steps[place]) - radius))
 
 
@@ -92,7 +92,7 @@ class _Track:
         self.bars = [specimen.label, *others[: _BARS - 1]]
 
     def as_data(self) -> dict[str, Any]:
-        """Give everything that the slider changes as plain values."""
+        """Return everything that the slider changes as plain values."""
         return {
             "at": self.at,
             "frames": [
