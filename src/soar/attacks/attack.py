@@ -58,7 +58,7 @@ class Answer(NamedTuple):
     loss: Tensor
     """the attack's own loss, one number an example"""
     gradient: Tensor | None
-    """slope of the loss at the points; None if no example wanted it"""
+    """gradient of the loss at the points; None if no example wanted it"""
 
 
 class State(Protocol):

@@ -1,4 +1,4 @@
-"""Asking the model for an attack: the answer and the slope at its points, and whether the model is fooled."""
+"""Query the model for an attack: logits, loss and gradient at its points, and whether the model is fooled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ask(
         attack: the recipe
         state: where the examples stand
         threat: the set that points are brought back to before they are evaluated
-        gradient: whether to compute the slope of the attack's score
+        gradient: whether to compute the gradient of the attack's score
 
     Returns:
         The points that were really evaluated, and the answer.
@@ -37,17 +37,17 @@ def ask(
         points.requires_grad_(gradient)
         logits = precise(logits_of(model, points))
         loss = _checked_loss(attack.score(logits, state), logits)
-        slope = _slope(loss, points) if gradient else None
-    if slope is not None:
-        # A slope that is not a number would stop the search for good; zero only costs it this step.
-        slope = slope.nan_to_num(nan=0.0)
-    return points.detach(), Answer(logits.detach(), loss.detach(), slope)
+        at_points = _gradient(loss, points) if gradient else None
+    if at_points is not None:
+        # NaN would stop the search for good; zero only costs it this step.
+        at_points = at_points.nan_to_num(nan=0.0)
+    return points.detach(), Answer(logits.detach(), loss.detach(), at_points)
 
 
 def precise(logits: Tensor) -> Tensor:
     """Return logits in the precision in which attacks compare losses: float32, or float64 if they have it.
 
-    A loss computed in eight significant bits hides most small steps. The slope at the points is in the
+    A loss computed in eight significant bits hides most small steps. The gradient at the points is in the
     precision of the points whatever that of the logits.
 
     >>> precise(torch.zeros(1, 2, dtype=torch.bfloat16)).dtype, precise(torch.zeros(1, 2).double()).dtype
@@ -66,12 +66,12 @@ def _checked_loss(loss: object, logits: Tensor) -> Tensor:
     )
 
 
-def _slope(loss: Tensor, points: Tensor) -> Tensor:
+def _gradient(loss: Tensor, points: Tensor) -> Tensor:
     """Differentiate by the points; a model that cuts the graph, say by a detour through numpy, has none."""
     if not loss.requires_grad:
         return torch.zeros_like(points)
-    (slope,) = torch.autograd.grad(loss.sum(), points, allow_unused=True, materialize_grads=True)
-    return slope
+    (gradient,) = torch.autograd.grad(loss.sum(), points, allow_unused=True, materialize_grads=True)
+    return gradient
 
 
 def is_fooled(examples: Examples, points: Tensor, logits: Tensor, threat: Threat) -> Tensor:

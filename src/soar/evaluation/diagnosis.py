@@ -17,7 +17,7 @@ from soar.weights import Weights
 
 Verdict = Literal["sound", "inconclusive", "suspicious", "masked"]
 # A check that could not be made might have found anything, so a model that misses one is not called sound;
-# what another check did find against it counts all the same.
+# what another check did find against it still counts.
 SEVERITY: dict[Verdict, int] = {"sound": 0, "inconclusive": 1, "suspicious": 2, "masked": 3}
 KIND = "diagnosis"
 FORMAT = 2

@@ -114,7 +114,7 @@ class Probe:
     def robust(
         self, attack: Attack[Any], *, threat: Threat | None = None, temperature: float = 1.0
     ) -> Tensor:
-        """Return which examples stay right under an attack; the same question is answered from memory.
+        """Return which examples stay correctly classified under an attack; each attack is run once.
 
         Args:
             attack: the recipe

@@ -23,7 +23,7 @@ class Scores:
     Args:
         step: updates made
         clean: share of the examples that are correctly classified
-        robust: share that stays right under attack; None where there is no threat
+        robust: share that is correctly classified under attack; None without a threat
     """
 
     step: int

@@ -18,7 +18,7 @@ ON_MARGINS = (PGD_MARGIN, APGD_DLR)
 
 
 def survivors(probe: Probe, *attacks: PGD | APGD) -> Tensor:
-    """Return which examples stay right under all of these attacks.
+    """Return which examples stay correctly classified under all of these attacks.
 
     Args:
         probe: the model under diagnosis

@@ -51,8 +51,8 @@ class Thresholds:
         threshold of suspicion is enough to call the model masked.
 
         Args:
-            before: which examples stay right under the attack that may be misled
-            after: which stay right under the one that is not misled in that way
+            before: which examples stay correctly classified under the attack that may be misled
+            after: which do so under the attack that is not misled in that way
         """
         difference, low, high = paired(before, after)
         limits = self
