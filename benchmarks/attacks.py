@@ -5,7 +5,7 @@
     python benchmarks/attacks.py --quick            tiny numbers in seconds, to see that it works
     python benchmarks/attacks.py --runs runs/a runs/b --attacks FAB-T standard --images 500 --name strength
 
-Two small networks are trained first, one without defence and one by PGD, and kept in benchmarks/.cache; with
+Two small networks are trained first, one without defense and one by PGD, and kept in benchmarks/.cache; with
 --runs trained networks of your own take their place, with their data and threat.
 
 The task is to say how many images stay right. Every library gets the model in eval mode and all images, as

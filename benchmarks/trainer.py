@@ -7,7 +7,7 @@ The bare loop is what anyone would write: set the rate, take a batch, `backward`
 gradient norm, writes no metrics, shows no progress and watches for nothing. The trainer does all of that.
 Both make their updates in turn in one process and one thread, so that whatever else the machine does hits
 both alike. Each pair of updates gives a ratio, and the median over all pairs after a few of warm-up counts:
-of CPU time of the training thread, which neighbours on the machine disturb least, and of wall-clock time.
+of CPU time of the training thread, which neighbors on the machine disturb least, and of wall-clock time.
 Validation and checkpoints are left out: they cost what they cost, as often as one asks for them.
 
 The share of the data is the time in which the bare loop waits for the next batch, with one worker thread that

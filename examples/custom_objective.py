@@ -2,7 +2,7 @@
 
     python examples/custom_objective.py
 
-`Jacobian` penalises how fast the logits change with the pixels. Registered, its name and its parameters are
+`Jacobian` penalizes how fast the logits change with the pixels. Registered, its name and its parameters are
 fields of a recipe, and training it validates, saves and writes a run folder as for every other objective.
 """
 

@@ -3,7 +3,7 @@
     python examples/evaluate_elsewhere.py
 
 `build` is what you write about a network from elsewhere. The weights come from a training script that knows
-nothing of this package: `their_training` stands for it. It feeds the network standardised pixels and saves it
+nothing of this package: `their_training` stands for it. It feeds the network standardized pixels and saves it
 as such scripts do, in a dictionary, with the prefix of a data-parallel wrapper. The last line that is printed
 is a command that does the same; it runs in the folder of this file.
 """
@@ -21,11 +21,11 @@ import soar
 from soar.models.external import load_external_weights
 
 MEAN, STD = 0.286, 0.353
-"""with which the training elsewhere standardised its pixels"""
+"""with which the training elsewhere standardized its pixels"""
 
 
 class TheirNetwork(nn.Module):
-    """A network as it was published: for standardised pixels."""
+    """A network as it was published: for standardized pixels."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,17 +44,17 @@ class TheirNetwork(nn.Module):
         return logits
 
 
-class Standardised(TheirNetwork):
+class Standardized(TheirNetwork):
     """The same for pixels in [0, 1], so that eps means what it says; its weights keep their names."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Standardise, then give the logits."""
+        """Standardize, then give the logits."""
         return super().forward((x - MEAN) / STD)
 
 
 def build() -> nn.Module:
     """Build the model without weights; `soar evaluate --model evaluate_elsewhere:build` calls this."""
-    return Standardised()
+    return Standardized()
 
 
 def their_training(path: Path, examples: int) -> None:

@@ -52,7 +52,7 @@ def pretrained(name: str, classes: int, weights: Path | None) -> nn.Module:
     """
     overlay = {} if weights is None else {"file": str(weights)}
     network = timm.create_model(name, pretrained=True, num_classes=classes, pretrained_cfg_overlay=overlay)
-    # timm's networks want standardised pixels; as a layer, the standardisation is part of what is attacked.
+    # timm's networks want standardized pixels; as a layer, the standardization is part of what is attacked.
     mean, std = network.pretrained_cfg["mean"], network.pretrained_cfg["std"]
     return nn.Sequential(FixedNormalization(Statistics(tuple(mean), tuple(std)), len(mean)), network)
 

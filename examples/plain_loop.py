@@ -2,7 +2,7 @@
 
     python examples/plain_loop.py
 
-The network, the loader, the optimiser and the loop are ordinary PyTorch. The same network is trained twice
+The network, the loader, the optimizer and the loop are ordinary PyTorch. The same network is trained twice
 from the same weights: once with the cross-entropy, once with SOAR. Then both are attacked.
 """
 
@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--eps", default="0.1", help="how far the adversary may move every pixel")
     arguments = parser.parse_args()
 
-    data = soar.data.load("fashion-mnist-sample")  # 28 x 28, grey, part of the package
+    data = soar.data.load("fashion-mnist-sample")  # 28 x 28, gray, part of the package
     learned = data.train.first(arguments.train_examples)
     images, labels = soar.data.to_unit(learned.images), learned.labels
     torch.manual_seed(0)

@@ -17,7 +17,7 @@ def test_what_is_shown_reads_back_exactly(ratio: Fraction) -> None:
 
 
 @given(st.integers(1, 255))
-def test_grey_levels_are_kept(level: int) -> None:
+def test_gray_levels_are_kept(level: int) -> None:
     assert epsilon.parse(f"{level}/255") == epsilon.parse(level / 255) == Fraction(level, 255)
 
 

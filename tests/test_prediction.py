@@ -33,9 +33,9 @@ def test_a_model_for_other_images_is_told_in_one_line_and_keeps_its_own_error() 
 def test_what_a_model_says_itself_is_not_said_again() -> None:
     class Particular(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            raise UserError("images: got grey ones, expected colours")
+            raise UserError("images: got gray ones, expected colors")
 
-    with pytest.raises(UserError, match=r"^images: got grey ones, expected colours$"):
+    with pytest.raises(UserError, match=r"^images: got gray ones, expected colors$"):
         predict(Particular(), X)
 
 

@@ -72,7 +72,7 @@ def test_normal_is_normal_also_in_its_tails() -> None:
     assert abs(beyond_three - math.erfc(3 / math.sqrt(2))) < 4e-4
 
 
-def test_neighbouring_numbers_steps_and_examples_are_uncorrelated() -> None:
+def test_neighboring_numbers_steps_and_examples_are_uncorrelated() -> None:
     count = 200_000
     one = randomness.normal(MANY, (500,), torch.float64)
     other = randomness.normal(randomness.key(7, torch.arange(400), "test", 1), (500,), torch.float64)

@@ -171,7 +171,7 @@ def test_senseless_radii_are_refused(kind: type[Threat], eps: float | str) -> No
         kind(eps)
 
 
-def test_an_linf_radius_in_grey_levels_is_refused() -> None:
+def test_an_linf_radius_in_gray_levels_is_refused() -> None:
     with pytest.raises(UserError, match=r"got 8 for linf, expected at most 1.*8/255"):
         Linf(8)
     assert L2(8).radius == 8

@@ -25,7 +25,7 @@ def first_of_each_class(part: Examples, *, count: int) -> Examples:
 
 
 def main(source: Path) -> None:
-    """Write train.png, test.png and labels.npz beside the licence in the package."""
+    """Write train.png, test.png and labels.npz beside the license in the package."""
     full = fashion_mnist.read(source)
     parts = {
         "train": first_of_each_class(full.train, count=1000),

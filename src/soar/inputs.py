@@ -24,7 +24,7 @@ def check_images(images: Tensor, labels: Tensor) -> None:
     if not (low >= -1e-6 and high <= 1 + 1e-6):
         raise UserError(
             f"images: got pixels from {low:g} to {high:g}, expected [0, 1];"
-            " normalisation belongs inside the model"
+            " normalization belongs inside the model"
         )
 
 

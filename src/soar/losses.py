@@ -1,7 +1,7 @@
-"""Per-example losses: what training minimises and what attacks climb.
+"""Per-example losses: what training minimizes and what attacks climb.
 
 Every function returns one number an example, larger where the model is worse, so that an attack
-maximises it as it stands. Nothing is averaged here: a mean would couple the examples of a batch.
+maximizes it as it stands. Nothing is averaged here: a mean would couple the examples of a batch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 r"""Random numbers that are a pure function of (seed, example, stream, step).
 
 An ordinary generator hands out numbers in the order it is asked, so what an example meets depends on
-its neighbours in the batch, on the shard and on where a run was interrupted. Here every example has a
-key of its own and the j-th number of a key is `mix(key + j * GOLDEN)`, with the finaliser of SplitMix64
+its neighbors in the batch, on the shard and on where a run was interrupted. Here every example has a
+key of its own and the j-th number of a key is `mix(key + j * GOLDEN)`, with the finalizer of SplitMix64
 (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014). All arithmetic is on
 64-bit integers and therefore the same on every device.
 

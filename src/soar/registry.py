@@ -24,7 +24,7 @@ class Entry(Generic[Built]):
 
 
 class Registry(Generic[Built]):
-    """Look up builders by name, with a suggestion when a name is misspelt.
+    """Look up builders by name, with a suggestion when a name is misspelled.
 
     Args:
         kind: the noun for messages, such as "objective"; the recipe section carries the same name
@@ -62,7 +62,7 @@ class Registry(Generic[Built]):
     def __iter__(self) -> Iterator[Entry[Built]]:
         return iter(sorted(self._entries.values(), key=lambda entry: entry.name))
 
-    def spelt_out(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    def spelled_out(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return options together with the default of every option that they leave open.
 
         Args:
@@ -74,7 +74,7 @@ class Registry(Generic[Built]):
         ... def square(*, side: int = 1, unit: str = "m") -> int:
         ...     "A square of the given side."
         ...     return side * side
-        >>> shapes.spelt_out("square", {"side": 3})
+        >>> shapes.spelled_out("square", {"side": 3})
         {'side': 3, 'unit': 'm'}
         """
         if name not in self._entries:

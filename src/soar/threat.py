@@ -87,7 +87,7 @@ class Threat(ABC):
 
         Args:
             points: anywhere
-            x: images, centres of the balls
+            x: images, centers of the balls
             radius: one an example, above 0, in place of eps
         """
 
@@ -123,7 +123,7 @@ class Linf(Threat):
         if self.eps > 1:
             raise UserError(
                 f"threat.eps: got {epsilon.as_given(eps)} for linf, expected at most 1, because pixels are"
-                f" in [0, 1]; 8 of 255 grey levels are written 8/255{flag_of('threat.eps')}"
+                f" in [0, 1]; 8 of 255 gray levels are written 8/255{flag_of('threat.eps')}"
             )
 
     def norm(self, delta: Tensor) -> Tensor:

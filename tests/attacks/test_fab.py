@@ -66,7 +66,7 @@ def test_images_at_the_edge_of_the_pixel_range(kind: type[Threat], dual: int) ->
 
 
 class Bent(nn.Module):
-    """A linear border, but away from it the slope is another, so that linearising misleads."""
+    """A linear border, but away from it the slope is another, so that linearizing misleads."""
 
     def __init__(self, slope: float) -> None:
         super().__init__()
@@ -217,7 +217,7 @@ class Out(nn.Module):
 def test_trials_that_never_cross_cost_one_pass_a_step() -> None:
     x = images(5)
     found = run(Out(), FAB(steps=10), Linf(0.1), x, torch.zeros(5, dtype=torch.int64))
-    # The clean answer, ten linearisations, the last trial, and three judgements before the habit is known.
+    # The clean answer, ten linearizations, the last trial, and three judgments before the habit is known.
     assert (found.backward == 10).all() and (found.forward == 1 + 10 + 1 + 3).all()
     assert found.robust.all()
 

@@ -64,7 +64,7 @@ def test_linf_moves_are_as_short_as_those_of_linear_programming(seed: int, reach
     check_feasible(x, w, value, move)
     for i in (room_in(x, w, value) >= value.abs() + 1e-9).nonzero()[:, 0].tolist():
         size = x.shape[1]
-        # The variables are the moves and the bound on them, which is minimised.
+        # The variables are the moves and the bound on them, which is minimized.
         sides = np.block([[np.eye(size), -np.ones((size, 1))], [-np.eye(size), -np.ones((size, 1))]])
         solved = optimize.linprog(
             c=[0.0] * size + [1.0],

@@ -103,7 +103,7 @@ CASES: dict[str, tuple[str, Callable[[], bytes], str | None]] = {
         lambda: drawn("png", np.zeros((8, 9), np.uint16)),
         "pixels of kind 'I;16', expected 8",
     ),
-    "unknown colours": ("png", lambda: png(kind=7), _BAD),
+    "unknown colors": ("png", lambda: png(kind=7), _BAD),
     "unknown depth": ("png", lambda: png(depth=255), _BAD),
     "only a signature": ("png", lambda: b"\x89PNG\r\n\x1a\n", _BAD),
     "nothing": ("png", lambda: b"", _BAD),

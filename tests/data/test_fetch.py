@@ -44,7 +44,7 @@ def tarball(members: dict[str, bytes]) -> bytes:
 
 @pytest.fixture
 def binaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """Small files of CIFAR-10's layout, which the catalogue takes for the published ones."""
+    """Small files of CIFAR-10's layout, which the catalog takes for the published ones."""
     folder = tmp_path / "binaries"
     folder.mkdir()
     write_files(folder)

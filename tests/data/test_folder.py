@@ -33,18 +33,18 @@ def test_train_and_test_folders(tmp_path: Path) -> None:
     assert (source.test.images[0] == pixels["test/cat/9.png"].transpose(2, 0, 1)).all()
 
 
-def test_grey_pictures_have_one_channel(tmp_path: Path) -> None:
-    grey = picture(tmp_path / "test/a/1.png", 4, 5)
+def test_gray_pictures_have_one_channel(tmp_path: Path) -> None:
+    gray = picture(tmp_path / "test/a/1.png", 4, 5)
     source = folder.read(tmp_path)
     assert source.test.images.shape == (1, 1, 4, 5)
-    assert (source.test.images[0, 0] == grey).all()
+    assert (source.test.images[0, 0] == gray).all()
 
 
-def test_grey_among_colour_becomes_colour(tmp_path: Path) -> None:
+def test_gray_among_color_becomes_color(tmp_path: Path) -> None:
     divided(tmp_path)
-    grey = picture(tmp_path / "train/cat/3.png", 4, 5)
+    gray = picture(tmp_path / "train/cat/3.png", 4, 5)
     images = folder.read(tmp_path).train.images
-    assert all((images[2, channel] == grey).all() for channel in range(3))
+    assert all((images[2, channel] == gray).all() for channel in range(3))
 
 
 def test_a_test_folder_alone_serves_evaluation(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_train_without_test(tmp_path: Path) -> None:
         folder.read(tmp_path)
 
 
-def test_a_class_that_was_never_learnt(tmp_path: Path) -> None:
+def test_a_class_that_was_never_learned(tmp_path: Path) -> None:
     divided(tmp_path)
     picture(tmp_path / "test/emu/1.png")
     with pytest.raises(UserError, match="class 'emu' is in test but not in train"):

@@ -38,7 +38,7 @@ def test_channels_first_give_the_same(tmp_path: Path) -> None:
     assert (source.train.images == first[:4]).all()
 
 
-def test_grey_images_need_no_channel(tmp_path: Path) -> None:
+def test_gray_images_need_no_channel(tmp_path: Path) -> None:
     source = npz.read(write(tmp_path, x_train=PIXELS[:4, ..., 0], x_test=PIXELS[4:, ..., 0]))
     assert source.test.images.shape == (2, 1, 5, 4)
 

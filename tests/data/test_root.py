@@ -16,7 +16,7 @@ def test_environment_comes_before_the_cache(monkeypatch: pytest.MonkeyPatch) -> 
     assert data_root() == Path("/from/environment")
 
 
-def test_cache_honours_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_honors_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SOAR_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
     assert data_root() == Path("/cache/soar/data")

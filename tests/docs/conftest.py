@@ -62,7 +62,7 @@ def _few_steps(load: Any) -> Any:
         if ":" not in wanted.model["name"]:
             shorter += ["--model.width", "4"]
         if wanted.data.name in ("cifar10", "svhn"):
-            # They cannot be fetched here, and the networks of their recipes know the mean of their colours.
+            # They cannot be fetched here, and the networks of their recipes know the mean of their colors.
             shorter += ["--data", "fashion-mnist-sample", "--model.input_normalization", "none"]
         short: Recipe = load(name, [*flags, *shorter])
         return short

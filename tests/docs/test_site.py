@@ -137,7 +137,7 @@ def test_a_page_opens_from_disk_and_its_search_finds(
     shown.locator("[data-md-component=search-query]").click()
     shown.locator("[data-md-component=search-query]").press_sequentially("temperature")
     shown.wait_for_selector(".md-search-result__link", timeout=20_000)
-    folder = Path(os.environ.get("SOAR_ARTEFACTS", tmp_path))
+    folder = Path(os.environ.get("SOAR_ARTIFACTS", tmp_path))
     folder.mkdir(parents=True, exist_ok=True)
     shown.screenshot(path=folder / f"site-{scheme}.png")
     assert complaints == []

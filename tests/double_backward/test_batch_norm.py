@@ -24,9 +24,9 @@ class SpeltOut(nn.Module):
         self.weight, self.bias, self.eps = layer.weight, layer.bias, layer.eps
 
     def forward(self, x: Tensor) -> Tensor:
-        centred = x - x.mean((0, 2, 3), keepdim=True)
-        r = (centred.square().mean((0, 2, 3), keepdim=True) + self.eps).rsqrt()
-        return centred * r * self.weight.view(1, -1, 1, 1) + self.bias.view(1, -1, 1, 1)
+        centered = x - x.mean((0, 2, 3), keepdim=True)
+        r = (centered.square().mean((0, 2, 3), keepdim=True) + self.eps).rsqrt()
+        return centered * r * self.weight.view(1, -1, 1, 1) + self.bias.view(1, -1, 1, 1)
 
 
 def network() -> nn.Sequential:
@@ -39,7 +39,7 @@ def network() -> nn.Sequential:
         return nn.Sequential(*layers, nn.Tanh(), nn.Flatten(), nn.Linear(12, 3)).double()
 
 
-def spelt_out(model: nn.Sequential) -> nn.Sequential:
+def spelled_out(model: nn.Sequential) -> nn.Sequential:
     copied = deepcopy(model)
     layers = [SpeltOut(layer) if isinstance(layer, nn.BatchNorm2d) else layer for layer in copied]
     return nn.Sequential(*layers)
@@ -81,11 +81,11 @@ def slopes(
 
 
 @pytest.mark.parametrize("penalty", [difference, exact, gauss_newton])
-def test_penalties_and_their_slopes_are_those_of_the_spelt_out_layer(
+def test_penalties_and_their_slopes_are_those_of_the_spelled_out_layer(
     penalty: Callable[[nn.Module], Tensor],
 ) -> None:
     model = network()
-    expected = slopes(spelt_out(model), penalty, nullcontext())
+    expected = slopes(spelled_out(model), penalty, nullcontext())
     for one, other in zip(expected, slopes(model, penalty, FastDoubleBackward()), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-9)
 

@@ -39,7 +39,7 @@ def images(dtype: torch.dtype = torch.float64) -> Tensor:
     return randomness.uniform(randomness.key(0, torch.arange(5), "x"), (2, 7, 6), dtype)
 
 
-def penalised(model: nn.Module, x: Tensor, z: Tensor, y: Tensor) -> Tensor:
+def penalized(model: nn.Module, x: Tensor, z: Tensor, y: Tensor) -> Tensor:
     """A loss like SOAR's: cross-entropy plus norms of gradients at two points."""
 
     def loss(points: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ def gradients(model: nn.Module, context: AbstractContextManager[Any], dtype: tor
     z = randomness.normal(randomness.key(1, torch.arange(5), "z"), (2, 7, 6), dtype)
     model.zero_grad()
     with context:
-        loss = penalised(model, x, z, y)
+        loss = penalized(model, x, z, y)
     loss.backward()
     found = [parameter.grad for parameter in model.parameters()]
     assert all(gradient is not None for gradient in found)
@@ -215,7 +215,7 @@ def test_whole_objectives_on_real_networks_have_the_gradients_of_plain_autograd(
     x = randomness.uniform(keys, shape).to(memory_format=torch.channels_last)
     y = randomness.integers(keys, 10)
     # A scale of 1 makes curvature a large part of the loss. Gauss-Newton's product takes a third derivative,
-    # which plain autograd gets wrong for batch norm; test_batch_norm.py has that one spelt out.
+    # which plain autograd gets wrong for batch norm; test_batch_norm.py has that one spelled out.
     has_norm = kind == "wide_resnet" or "norm" in options
     product = "difference" if has_norm else "gauss-newton"
     chosen = {"scale": 1.0, "product": product} if objective == "soar" else {}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soar.evaluation.diagnosis import SEVERITY, Diagnosis, Evidence, Verdict, strongest_first
-from soar.evaluation.evidence.judgement import not_made
+from soar.evaluation.evidence.judgment import not_made
 from soar.threat import L2, Linf
 
 

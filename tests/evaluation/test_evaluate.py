@@ -253,7 +253,7 @@ def test_an_interrupted_suite_goes_on_with_its_survivors(tmp_path: Path) -> None
         assert same(one.said, other.said)
 
 
-def test_a_randomised_model_is_attacked_by_the_mean_of_its_answers() -> None:
+def test_a_randomized_model_is_attacked_by_the_mean_of_its_answers() -> None:
     _, x, labels = problem()
     noisy = Spoilt(lambda z: z + 0.01 * torch.randn_like(z))
     found = evaluate(noisy, (x, labels), Linf("0.05"), "rand:steps=3,samples=4")

@@ -190,7 +190,7 @@ def test_a_black_box_beats_short_attacks_on_any_network(white: list[AttackResult
 def test_notes_become_evidence() -> None:
     note = Note("random", "model: got answers that differ by up to 1 when asked twice")
     assert looked(notes=(note,))["consistency"].finding == "suspicious"
-    assert looked(notes=(Note("other", "the model is randomised"),))["consistency"].finding == "sound"
+    assert looked(notes=(Note("other", "the model is randomized"),))["consistency"].finding == "sound"
 
 
 class Counting(nn.Module):

@@ -203,12 +203,12 @@ def test_every_row_must_be_a_distribution_to_be_probabilities(
     assert [one.kind for one in warnings] == ["probabilities"] * is_distribution
 
 
-def test_randomised_answers_are_seen_with_their_size() -> None:
+def test_randomized_answers_are_seen_with_their_size() -> None:
     steps = iter(range(10))
     (warning,) = found(Body(Does(lambda x: 0 * x + torch.tensor([2.0, 0, 0, 0]) + 0.25 * next(steps))))
     assert warning == (
         "model: got answers that differ by up to 0.25 (largest logit 2) when asked twice, expected the same;"
-        ' the model is randomised: use attacks="rand"'
+        ' the model is randomized: use attacks="rand"'
     )
 
 
@@ -223,7 +223,7 @@ def test_noise_is_seen_even_from_a_generator_that_was_put_back(noise: float) -> 
     before = torch.get_rng_state()
     inspect(model, images, labels, logits)
     assert torch.equal(torch.get_rng_state(), before)
-    assert model.asked == [12], "an image alone tells nothing about a randomised model"
+    assert model.asked == [12], "an image alone tells nothing about a randomized model"
 
 
 def test_rounding_is_not_randomness() -> None:
@@ -248,7 +248,7 @@ def test_answers_that_depend_on_the_batch_are_seen() -> None:
         (warning,) = found(Body(Does(lambda x: x - x.mean(0))).to(dtype))
         assert "answers depend on the batch" in warning
         (warning,) = found(Body(Does(lambda x: x + torch.randn_like(x))).to(dtype))
-        assert "randomised" in warning
+        assert "randomized" in warning
 
 
 @pytest.mark.parametrize(

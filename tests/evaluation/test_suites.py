@@ -90,7 +90,7 @@ def test_a_transfer_opens_the_run_of_its_source(tmp_path: Path) -> None:
         ("transfer", "attack.source is missing; transfer cannot do without it"),
     ],
 )
-def test_misspelt_attacks_are_refused(text: str, message: str) -> None:
+def test_misspelled_attacks_are_refused(text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         resolve(text)
 

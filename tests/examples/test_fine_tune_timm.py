@@ -79,7 +79,7 @@ def test_it_fine_tunes_with_both_objectives(
     assert asked == [("some_net", options)] * 2
 
 
-def test_pixels_are_standardised_inside_of_the_model(
+def test_pixels_are_standardized_inside_of_the_model(
     asked: list[tuple[str, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = load("fine_tune_timm", monkeypatch)["pretrained"]("some_net", 4, None)

@@ -81,7 +81,7 @@ def test_second_derivatives_agree_with_finite_differences(name: str, norm: str) 
     y = torch.tensor([0, 3])
 
     def loss(inputs: Tensor) -> Tensor:
-        # Rectifiers have no curvature: the cross-entropy and the standardisation supply it.
+        # Rectifiers have no curvature: the cross-entropy and the standardization supply it.
         return F.cross_entropy(network(inputs), y, reduction="sum")
 
     assert torch.autograd.gradcheck(loss, (x,), fast_mode=True)

@@ -9,7 +9,7 @@ import pytest
 from soar.errors import UserError
 from soar.objectives import checks
 
-Colour = Literal["blue", "green", "red"]
+Color = Literal["blue", "green", "red"]
 
 
 @pytest.mark.parametrize("value", [0, -1, -0.5, math.inf, -math.inf, math.nan])
@@ -64,9 +64,9 @@ def test_every_value_is_looked_at_and_the_bad_one_named(check: Callable[..., Non
 
 def test_a_choice_must_be_one_of_the_names() -> None:
     for name in ("blue", "green", "red"):
-        checks.choice("colour", name, Colour)
+        checks.choice("color", name, Color)
     with pytest.raises(UserError) as caught:
-        checks.choice("colour", "gren", Colour)
+        checks.choice("color", "gren", Color)
     assert str(caught.value) == (
-        "unknown colour 'gren' (objective.colour); did you mean 'green'? Allowed: blue, green, red"
+        "unknown color 'gren' (objective.color); did you mean 'green'? Allowed: blue, green, red"
     )

@@ -46,7 +46,7 @@ def test_one_step_is_algorithm_1() -> None:
         ("pgd-2", 1.0, 0.3, 0.3),
     ],
 )
-def test_the_regulariser_gets_the_rest(kind: str, share: float, rest: float | None, remaining: float) -> None:
+def test_the_regularizer_gets_the_rest(kind: str, share: float, rest: float | None, remaining: float) -> None:
     assert Start(kind, share, rest).remaining == pytest.approx(remaining)
 
 

@@ -97,7 +97,7 @@ def test_schedules_given_in_updates_change_the_rate_there(
 
 
 @pytest.mark.parametrize("name, epochs", [("cifar10-soar", 200), ("cifar10-foar", 200), ("svhn-soar", 130)])
-def test_the_papers_numbers_for_regularised_training(name: str, epochs: int) -> None:
+def test_the_papers_numbers_for_regularized_training(name: str, epochs: int) -> None:
     recipe = recipes.load(name)
     training = recipe.training
     assert (training.epochs, training.batch_size, training.lr) == (epochs, 128, 0.004)

@@ -20,17 +20,17 @@ EPS = "0.05"
 
 def split_of(count: int) -> Split:
     """Images so far from black and white that twice `EPS` along two directions stays inside."""
-    keys = randomness.key(7, torch.arange(count), "grey levels")
+    keys = randomness.key(7, torch.arange(count), "gray levels")
     levels = 77 + randomness.integers(keys, 100, SHAPE)
     return Split(levels.to(torch.uint8), torch.zeros(count, dtype=torch.int64), 100 + torch.arange(count))
 
 
 def linear_subject(threat: Threat | None = None, *, count: int = 20, wrong: int = 3) -> Subject:
-    """A linear model of two classes; the first few examples are labelled wrong."""
+    """A linear model of two classes; the first few examples are labeled wrong."""
     model, split = Linear(), split_of(count)
     with torch.no_grad():  # both classes are met, and margins reach from 0 to beyond twice eps
-        centre = (split.images.double() / 255).flatten(1).mean(dim=0) @ model.weight.flatten(1).T
-        model.bias.sub_(centre)
+        center = (split.images.double() / 255).flatten(1).mean(dim=0) @ model.weight.flatten(1).T
+        model.bias.sub_(center)
     labels = said(model, split.images.double() / 255)
     labels[:wrong] = 1 - labels[:wrong]
     return Subject(
@@ -46,5 +46,5 @@ def away(subject: Subject, row: int) -> Tensor:
 
 
 def pixels(png: bytes) -> Tensor:
-    """The grey levels of a picture."""
+    """The gray levels of a picture."""
     return torch.from_numpy(np.array(Image.open(io.BytesIO(png)))).to(torch.int64)

@@ -52,7 +52,7 @@ def made_content(runs: int = 2, *, size: int = 32, examples: int = 1000) -> tupl
 
     Args:
         runs: how many
-        size: height and width of the pictures, which have three colours
+        size: height and width of the pictures, which have three colors
         examples: how many images were assessed
     """
     return tuple(_run(place, size, examples) for place in range(runs))
@@ -270,8 +270,8 @@ def _specimen(place: int, number: int, size: int) -> Specimen:
     rng = np.random.default_rng(1000 + number)
     y, x = np.mgrid[0:size, 0:size] / (size - 1)
     shape = ((x - 0.5) ** 2 / 0.06 + (y - 0.5) ** 2 / (0.05 + 0.02 * number)) < 1
-    colour = rng.uniform(0.4, 0.9, 3)
-    image = np.where(shape[..., None], colour, 0.12) + 0.06 * rng.normal(size=(size, size, 3))
+    color = rng.uniform(0.4, 0.9, 3)
+    image = np.where(shape[..., None], color, 0.12) + 0.06 * rng.normal(size=(size, size, 3))
     change = np.sign(rng.normal(size=(size, size, 3)))
     label, other = number % 10, (number + 3) % 10
     frames = []

@@ -27,8 +27,8 @@ PAPER = 688  # A4 without its margins, in CSS pixels
 # The contrast of every text with the first opaque ground behind it, by the formula of WCAG 2.1.
 CONTRASTS = """() => {
   const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-  const rgba = (colour) => {
-    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+  const rgba = (color) => {
+    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
     return Array.from(canvas.getImageData(0, 0, 1, 1).data);
   };
   const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
@@ -89,9 +89,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def artefacts(tmp_path: Path) -> Path:
+def artifacts(tmp_path: Path) -> Path:
     """Where screenshots are kept."""
-    wanted = Path(os.environ.get("SOAR_ARTEFACTS", tmp_path))
+    wanted = Path(os.environ.get("SOAR_ARTIFACTS", tmp_path))
     wanted.mkdir(parents=True, exist_ok=True)
     return wanted
 
@@ -125,13 +125,13 @@ def lowest_contrast(shown: Page) -> tuple[float, str]:
     [("two", PHONE), ("two", DESK), ("five", PHONE), ("five", DESK), ("bare", PHONE), ("hostile", PHONE)],
 )
 def test_opens_from_disk_without_request_or_complaint_and_nothing_overflows(
-    browser: Browser, folder: Path, artefacts: Path, name: str, width: int
+    browser: Browser, folder: Path, artifacts: Path, name: str, width: int
 ) -> None:
     with opened(browser, folder / f"{name}.html", width) as shown:
         assert wide(shown) <= width
         assert shown.locator("section").count() == 10
         if name == "two":
-            shown.screenshot(path=artefacts / f"report-{width}.png", full_page=True)
+            shown.screenshot(path=artifacts / f"report-{width}.png", full_page=True)
         shown.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
         for tab in shown.locator('[role="tab"]').all():
             tab.click()
@@ -139,7 +139,7 @@ def test_opens_from_disk_without_request_or_complaint_and_nothing_overflows(
 
 
 def test_the_slider_changes_image_perturbation_and_numbers_by_mouse_and_keyboard(
-    browser: Browser, folder: Path, artefacts: Path
+    browser: Browser, folder: Path, artifacts: Path
 ) -> None:
     with opened(browser, folder / "two.html") as shown:
         slider, said = shown.locator("#eps-0"), shown.locator(".slider output").first
@@ -168,7 +168,7 @@ def test_the_slider_changes_image_perturbation_and_numbers_by_mouse_and_keyboard
         assert card.locator("img.attacked").get_attribute("src") == card.locator("img.clean").get_attribute(
             "src"
         )
-        card.screenshot(path=artefacts / "specimen-clean.png")
+        card.screenshot(path=artifacts / "specimen-clean.png")
         box = slider.bounding_box()
         assert box is not None
         shown.mouse.click(box["x"] + box["width"] - 3, box["y"] + box["height"] / 2)
@@ -212,28 +212,28 @@ def test_tabs_move_by_keyboard(browser: Browser, folder: Path) -> None:
         assert shown.evaluate("document.activeElement.id") == "diagnosis-run-4-tab"
 
 
-def test_dark_and_light_by_system_and_by_button(browser: Browser, folder: Path, artefacts: Path) -> None:
+def test_dark_and_light_by_system_and_by_button(browser: Browser, folder: Path, artifacts: Path) -> None:
     path = folder / "five.html"
-    colour = "getComputedStyle(document.body).backgroundColor"
+    color = "getComputedStyle(document.body).backgroundColor"
     grounds = {}
     for scheme in ("light", "dark"):
         with opened(browser, path, color_scheme=scheme) as shown:
-            grounds[scheme] = shown.evaluate(colour)
+            grounds[scheme] = shown.evaluate(color)
             ratio, where = lowest_contrast(shown)
             assert ratio >= 4.5, f"{scheme}: {ratio:.2f} at {where}"
-            shown.screenshot(path=artefacts / f"report-{scheme}.png")
+            shown.screenshot(path=artifacts / f"report-{scheme}.png")
     assert grounds["light"] != grounds["dark"]
     with opened(browser, path, color_scheme="light") as shown:
         button = shown.locator("#theme")
         button.click()
-        assert shown.evaluate(colour) == grounds["dark"]
-        assert button.get_attribute("aria-label") == "Switch to light colours"
+        assert shown.evaluate(color) == grounds["dark"]
+        assert button.get_attribute("aria-label") == "Switch to light colors"
         line = shown.locator("#radius svg text").first
         assert line.evaluate("one => getComputedStyle(one).fill") != "rgb(0, 0, 0)"
         shown.reload()
-        assert shown.evaluate(colour) == grounds["dark"]  # remembered
+        assert shown.evaluate(color) == grounds["dark"]  # remembered
         shown.locator("#theme").click()
-        assert shown.evaluate(colour) == grounds["light"]
+        assert shown.evaluate(color) == grounds["light"]
 
 
 def test_a_browser_that_refuses_storage_still_changes_the_theme(browser: Browser, folder: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_browser_that_refuses_storage_still_changes_the_theme(browser: Browser
     context.close()
 
 
-def test_paper_shows_everything_and_no_controls(browser: Browser, folder: Path, artefacts: Path) -> None:
+def test_paper_shows_everything_and_no_controls(browser: Browser, folder: Path, artifacts: Path) -> None:
     with opened(browser, folder / "two.html", PAPER, color_scheme="dark") as shown:
         shown.emulate_media(media="print", color_scheme="dark")
         assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
@@ -259,9 +259,9 @@ def test_paper_shows_everything_and_no_controls(browser: Browser, folder: Path, 
         for control in (".slider input", "nav", "#theme", '[role="tablist"]', ".copyable button"):
             assert not any(one.is_visible() for one in shown.locator(control).all()), control
         assert shown.evaluate(CUT) == []
-        shown.screenshot(path=artefacts / "report-print.png", full_page=True)
-        shown.pdf(path=artefacts / "report.pdf", format="A4", print_background=True)
-        assert (artefacts / "report.pdf").stat().st_size > 50_000
+        shown.screenshot(path=artifacts / "report-print.png", full_page=True)
+        shown.pdf(path=artifacts / "report.pdf", format="A4", print_background=True)
+        assert (artifacts / "report.pdf").stat().st_size > 50_000
 
 
 @pytest.mark.parametrize("name", ["five", "hostile"])
@@ -291,13 +291,13 @@ def test_commands_are_copied_or_selected(browser: Browser, folder: Path) -> None
         assert button.inner_text() in ("Copied", "Selected: press Ctrl+C")
 
 
-def test_hostile_names_do_nothing(browser: Browser, folder: Path, artefacts: Path) -> None:
+def test_hostile_names_do_nothing(browser: Browser, folder: Path, artifacts: Path) -> None:
     with opened(browser, folder / "hostile.html", PHONE) as shown:
         assert shown.locator("img[onerror], section script:not([type])").count() == 0
         shown.locator("#eps-0").focus()
         shown.keyboard.press("End")
         assert "onerror" in shown.locator(".says").first.inner_text()  # as text
-        shown.screenshot(path=artefacts / "report-hostile.png")
+        shown.screenshot(path=artifacts / "report-hostile.png")
 
 
 def test_those_who_want_no_motion_get_none(browser: Browser, folder: Path) -> None:

@@ -130,7 +130,7 @@ def test_a_damaged_exhibit_is_made_again(
 
 
 def test_changed_weights_are_measured_again(run: Run, gathered: tuple[Path, RunContent, list[str]]) -> None:
-    """The old assessment is recognised by what it says of clean images, and is neither used nor lost."""
+    """The old assessment is recognized by what it says of clean images, and is neither used nor lost."""
     _change_weights(run)
     old = (run.path / "assessment.json").read_text()
     lines: list[str] = []

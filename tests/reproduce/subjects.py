@@ -35,7 +35,7 @@ class Constant(nn.Module):
         return self.logits + 0 * x.flatten(1).sum(dim=1, keepdim=True)
 
 
-def grey(count: int, shape: tuple[int, int, int] = (1, 4, 4)) -> Split:
+def gray(count: int, shape: tuple[int, int, int] = (1, 4, 4)) -> Split:
     """Images that leave room on both sides, of class 0."""
     images = torch.full((count, *shape), 128, dtype=torch.uint8)
     return Split(images, torch.zeros(count, dtype=torch.int64), torch.arange(count))

@@ -15,7 +15,7 @@ from torch import Tensor
 from soar.curvature import exact_product, input_gradient
 from soar.model_state import probing
 from soar.objectives.starts import Start
-from soar.paper.theory.figures import BLUE, GREY, ORANGE, drawing
+from soar.paper.theory.figures import BLUE, GRAY, ORANGE, drawing
 from soar.paper.theory.subject import Subject
 from soar.paper.theory.table import Rows, Section
 
@@ -121,9 +121,9 @@ def draw(found: Way, path: Path) -> None:
                 xlabel="part of the way from the image to PGD-20's end", xlim=(0, 1), ylim=(-0.05 * top, top)
             )
             axes.plot(found.fractions, losses, color=ORANGE, label="the loss")
-            for order, colour, style in ((2, BLUE, "--"), (1, GREY, ":")):
+            for order, color, style in ((2, BLUE, "--"), (1, GRAY, ":")):
                 said = taylor.after(found.fractions - place, order)
-                axes.plot(found.fractions, said, style, color=colour, label=f"expansion, order {order}")
+                axes.plot(found.fractions, said, style, color=color, label=f"expansion, order {order}")
             axes.plot([place], [float(taylor.value)], "o", color=BLUE, clip_on=False)
         panels[0].set_ylabel("loss of one image")
         panels[0].legend(frameon=False, loc="upper left")

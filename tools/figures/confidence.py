@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from soar.losses import cross_entropy
-from soar.paper.theory.figures import BLUE, GREEN, GREY, ORANGE, drawing
+from soar.paper.theory.figures import BLUE, GRAY, GREEN, ORANGE, drawing
 from soar.paper.theory.logistic_regression import loss
 from soar.paper.theory.table import Rows
 
@@ -71,15 +71,15 @@ def draw(path: Path) -> None:
         losses, margins = figure.subplots(1, 2)
         for axes in (losses, margins):
             axes.set(xlabel="distance moved towards the boundary", xlim=(0, 3))
-            axes.axvline(DISTANCE, color=GREY, linewidth=1, linestyle=":")
-        for factor, colour in _SHOWN.items():
-            losses.plot(moved, loss_after(moved, factor) / factor, color=colour, label=f"logits x {factor:g}")
+            axes.axvline(DISTANCE, color=GRAY, linewidth=1, linestyle=":")
+        for factor, color in _SHOWN.items():
+            losses.plot(moved, loss_after(moved, factor) / factor, color=color, label=f"logits x {factor:g}")
         losses.set_title("Cross-entropy: at the image no slope is left", fontsize=10, weight="normal")
         losses.set(ylabel="loss / factor", ylim=(0, 1.4))
-        losses.text(DISTANCE - 0.05, 1.38, "boundary", color=GREY, ha="right", va="top")
+        losses.text(DISTANCE - 0.05, 1.38, "boundary", color=GRAY, ha="right", va="top")
         losses.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 0.9))
         margins.set_title("Margin: the same slope for every factor", fontsize=10, weight="normal")
         margins.plot(moved, DISTANCE - moved, color=ORANGE)
-        margins.axhline(0, color=GREY, linewidth=1)
+        margins.axhline(0, color=GRAY, linewidth=1)
         margins.set(ylabel="margin / factor")
-        margins.text(DISTANCE - 0.05, 1.9, "boundary", color=GREY, ha="right", va="top")
+        margins.text(DISTANCE - 0.05, 1.9, "boundary", color=GRAY, ha="right", va="top")

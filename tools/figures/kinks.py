@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from soar import randomness
 from soar.curvature import LossAt, difference_product, draw_direction, exact_product, input_gradient
 from soar.model_state import probing
-from soar.paper.theory.figures import BLUE, GREEN, GREY, ORANGE, drawing
+from soar.paper.theory.figures import BLUE, GRAY, GREEN, ORANGE, drawing
 from soar.paper.theory.subject import Subject
 from soar.paper.theory.table import Rows, Section
 
@@ -142,15 +142,15 @@ def draw(found: Found, path: Path) -> None:
         line.legend(frameon=False)
         norms.set_title("‖H$_s$z‖, all images", fontsize=10, weight="normal")
         norms.set(xscale="log", yscale="log", xlabel="step h", ylabel="‖H$_s$z‖")
-        for name, colour, summary in (("mean", GREEN, Tensor.mean), ("median", BLUE, Tensor.median)):
+        for name, color, summary in (("mean", GREEN, Tensor.mean), ("median", BLUE, Tensor.median)):
             found_by_step = [float(summary(found.by_step[step])) for step in STEPS]
-            norms.plot(STEPS, found_by_step, "o-", color=colour, markersize=3, label=f"difference, {name}")
+            norms.plot(STEPS, found_by_step, "o-", color=color, markersize=3, label=f"difference, {name}")
             exact = float(summary(found.exact))
-            norms.axhline(exact, color=colour, linestyle="--", linewidth=1.2, label=f"Hessian, {name}")
+            norms.axhline(exact, color=color, linestyle="--", linewidth=1.2, label=f"Hessian, {name}")
         low, high = norms.get_ylim()
         norms.set_ylim(low / 2, 12 * high)
         norms.legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
         for axes in (line, norms):
-            axes.axvline(PAPER, color=GREY, linewidth=1, linestyle=":")
+            axes.axvline(PAPER, color=GRAY, linewidth=1, linestyle=":")
             across = axes.get_xaxis_transform()
-            axes.text(PAPER, 0.02, " h = 0.01", color=GREY, fontsize=8, transform=across, va="bottom")
+            axes.text(PAPER, 0.02, " h = 0.01", color=GRAY, fontsize=8, transform=across, va="bottom")

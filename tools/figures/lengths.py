@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from soar.paper.theory.bounds import expected_norm
-from soar.paper.theory.figures import BLUE, GREEN, GREY, ORANGE, drawing
+from soar.paper.theory.figures import BLUE, GRAY, GREEN, ORANGE, drawing
 from soar.paper.theory.table import Rows
 
 RANKS = (1, 2, 5, 10, 50)
@@ -69,11 +69,11 @@ def draw(path: Path) -> None:
         spread, means = figure.subplots(1, 2)
         spread.set_title("Which lengths one random z gives", fontsize=10, weight="normal")
         spread.set(xlabel="‖Hz‖ / ‖H‖$_F$", ylabel="density", ylim=(0, 4.2), xlim=(0, 2.6))
-        spread.axvline(1, color=GREY, linewidth=1, linestyle=":")
-        for rank, colour in _SHOWN.items():
-            spread.plot(lengths, density(rank, lengths), color=colour, label=f"rank {rank}")
-            spread.plot([mean_length(rank)], [0], "^", color=colour, clip_on=False, markersize=8)
-        spread.plot([], [], "^", color=GREY, label="its mean")
+        spread.axvline(1, color=GRAY, linewidth=1, linestyle=":")
+        for rank, color in _SHOWN.items():
+            spread.plot(lengths, density(rank, lengths), color=color, label=f"rank {rank}")
+            spread.plot([mean_length(rank)], [0], "^", color=color, clip_on=False, markersize=8)
+        spread.plot([], [], "^", color=GRAY, label="its mean")
         spread.legend(frameon=False)
         means.set_title("Mean by rank", fontsize=10, weight="normal")
         means.set(
@@ -86,8 +86,8 @@ def draw(path: Path) -> None:
         means.plot(ranks, [mean_length(rank) for rank in ranks], "o-", color=BLUE, markersize=3)
         means.set_xticks(RANKS, [str(rank) for rank in RANKS])
         means.minorticks_off()
-        means.axhline(1, color=GREY, linewidth=1, linestyle=":")
-        means.text(50, 1.003, "what the proof takes it for", color=GREY, ha="right", va="bottom", fontsize=9)
+        means.axhline(1, color=GRAY, linewidth=1, linestyle=":")
+        means.text(50, 1.003, "what the proof takes it for", color=GRAY, ha="right", va="bottom", fontsize=9)
         means.annotate(
             "$\\sqrt{2/\\pi}$ = 0.80",
             (1, mean_length(1)),

@@ -11,7 +11,7 @@ from torch import Tensor
 from soar.errors import UserError
 from soar.evaluation.assessment import Assessment
 from soar.evaluation.attack_result import AttackResult
-from soar.paper.theory.figures import BLUE, GREY, ORANGE, drawing
+from soar.paper.theory.figures import BLUE, GRAY, ORANGE, drawing
 from soar.paper.theory.table import Rows, Section
 
 
@@ -77,7 +77,7 @@ def draw(assessment: Assessment, label: str, path: Path) -> None:
         axes.set_title(f"{label}: {sum(each) / (full * count):.2f} of the passes when images may leave")
         axes.set(xlabel="images, the most expensive first", ylabel="forward + backward passes")
         axes.set(xlim=(0, count), ylim=(0, full * 1.15))
-        axes.stairs([full], [0, count], color=GREY, alpha=0.2, fill=True)
+        axes.stairs([full], [0, count], color=GRAY, alpha=0.2, fill=True)
         axes.stairs([value for value, _ in runs], edges, color=BLUE, fill=True)
         marks = {"stay right": stay / 2, "fooled": (stay + right) / 2, "wrong anyway": (right + count) / 2}
         for text, place in marks.items():

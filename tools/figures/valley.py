@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from soar.paper.theory.figures import BLUE, GREEN, GREY, ORANGE, drawing
+from soar.paper.theory.figures import BLUE, GRAY, GREEN, ORANGE, drawing
 from soar.paper.theory.linear_regression import expansion, robust_loss
 from soar.paper.theory.table import Rows
 
@@ -63,9 +63,9 @@ def draw(path: Path) -> None:
         above.set(xlim=(-2, 2), ylim=(-1, 1))
         for level in _LEVELS:
             height = math.sqrt(2 * level) / WEIGHT
-            above.axhline(height, color=GREY, linewidth=0.8)
-            above.axhline(-height, color=GREY, linewidth=0.8)
-            above.text(2.05, height, f"loss {level:g}", color=GREY, va="center", fontsize=8)
+            above.axhline(height, color=GRAY, linewidth=0.8)
+            above.axhline(-height, color=GRAY, linewidth=0.8)
+            above.text(2.05, height, f"loss {level:g}", color=GRAY, va="center", fontsize=8)
         above.plot(_ON_THE_LINE, [0] * len(_ON_THE_LINE), "o", color=BLUE)
         above.text(-1.6, -0.06, "data", color=BLUE, ha="center", va="top")
         for place in _ON_THE_LINE:
@@ -73,10 +73,10 @@ def draw(path: Path) -> None:
         above.text(-1.95, EPS + 0.02, "adversary", color=ORANGE, va="bottom")
         cut.set_title("The same, cut across the data", fontsize=10, weight="normal")
         cut.set(xlabel="$x_2$", ylabel="loss", ylim=(-0.1, 3.0))
-        cut.axvspan(-EPS, EPS, color=GREY, alpha=0.12, linewidth=0)
+        cut.axvspan(-EPS, EPS, color=GRAY, alpha=0.12, linewidth=0)
         cut.text(0, 1.95, "within reach, $|x_2| \\leq \\epsilon$", ha="center", va="top", fontsize=9)
         cut.plot(offsets, across(WEIGHT, offsets), color=ORANGE, label="gradient descent, $w_2 = 2$")
         cut.plot(offsets, across(WEIGHT, offsets), ":", color=BLUE, label="its second-order expansion")
         cut.plot(offsets, 0 * offsets, color=GREEN, label="robust fit, $w_2 = 0$")
-        cut.plot(offsets, 0 * offsets, ":", color=GREY, label="first-order expansion of either")
+        cut.plot(offsets, 0 * offsets, ":", color=GRAY, label="first-order expansion of either")
         cut.legend(frameon=False, fontsize=8, loc="upper center")

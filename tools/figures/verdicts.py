@@ -7,13 +7,13 @@ from pathlib import Path
 
 from soar.errors import UserError
 from soar.evaluation.diagnosis import Diagnosis
-from soar.paper.theory.figures import BLUE, GREEN, GREY, ORANGE, drawing
+from soar.paper.theory.figures import BLUE, GRAY, GREEN, ORANGE, drawing
 from soar.paper.theory.table import Rows
 
 ATTACKS = {
     "cross-entropy": ("losses", "all on cross-entropy", ORANGE),
     "margins": ("losses", "all on margins", BLUE),
-    "PGD-20": ("temperature", "PGD-20", GREY),
+    "PGD-20": ("temperature", "PGD-20", GRAY),
     "PGD-20, softened logits": ("temperature", "PGD-20 softened", GREEN),
 }
 
@@ -50,10 +50,10 @@ def draw(diagnoses: Sequence[Diagnosis], path: Path) -> None:
         axes.grid(visible=True, axis="x")
         for height, diagnosis in enumerate(reversed(diagnoses)):
             found = numbers(diagnosis)
-            for row, (name, (_, _, colour)) in enumerate(ATTACKS.items()):
+            for row, (name, (_, _, color)) in enumerate(ATTACKS.items()):
                 # A little apart, so that equal numbers do not hide each other.
                 label, place = name if height == 0 else None, height + 0.24 - 0.16 * row
-                axes.plot([100 * found[name]], [place], "o", color=colour, markersize=7, label=label)
+                axes.plot([100 * found[name]], [place], "o", color=color, markersize=7, label=label)
         names = [f"{Path(one.model).name}\n{one.verdict}" for one in reversed(diagnoses)]
         axes.set_yticks(range(len(diagnoses)), names)
         axes.set_ylim(-0.6, len(diagnoses) - 0.4)

@@ -23,7 +23,7 @@ every run folder is a whole one.
 CHOSEN = {
     "model": "The network: `name` and its options. A name with a colon, `package.module:callable`, is a"
     " network of your own; it has no options here.",
-    "objective": "What training minimises: `name` and its options.",
+    "objective": "What training minimizes: `name` and its options.",
 }
 
 

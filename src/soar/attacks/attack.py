@@ -144,7 +144,7 @@ class Planned:
         attack: the recipe
         survivors_only: attack only the examples that all attacks before it have left; otherwise every example
             that is correctly classified
-        samples: how often a randomised model is asked at each point; its answers are averaged
+        samples: how often a randomized model is asked at each point; its answers are averaged
     """
 
     attack: Attack[Any]

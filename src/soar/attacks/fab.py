@@ -30,9 +30,9 @@ class BorderState:
     """the class on the other side"""
     points: Tensor
     step: Tensor
-    """how many times the model has been linearised"""
+    """how many times the model has been linearized"""
     is_base: Tensor
-    """whether the point is there to be linearised; otherwise it is a trial that must be judged first"""
+    """whether the point is there to be linearized; otherwise it is a trial that must be judged first"""
     recent: Tensor
     """how the last two trials ended, as a number below 4 in which a crossing is a bit of 1"""
     habit: Tensor
@@ -46,7 +46,7 @@ class BorderState:
 @ATTACKS.register("fab")
 @dataclass(frozen=True, kw_only=True)
 class FAB:
-    r"""Minimum-norm attack that linearises the model near the border of one target class after another.
+    r"""Minimum-norm attack that linearizes the model near the border of one target class after another.
 
     With D and w the value and the slope of z_t - z_y at x_k, and P the projection onto D + <w, z - x_k> = 0
     inside the pixel range,
@@ -57,13 +57,13 @@ class FAB:
     and where the model is wrong there, x_{k+1} is pulled back to x_0 + beta (x_{k+1} - x_0). The defaults are
     those of AutoAttack. An example stops at the first point inside the ball that fools the model.
 
-    A trial that stays on the right side is linearised from the very answer that judged it. A gradient at a
+    A trial that stays on the right side is linearized from the very answer that judged it. A gradient at a
     trial on the wrong side is wasted, because that point is left, so trials that are expected to cross are
     judged without one. Trials fall into a rhythm, such as every other one crossing; what is expected is
     what came last time after the same two outcomes, as processors predict branches.
 
     Args:
-        steps: how many linearisations
+        steps: how many linearizations
         targets: how many wrong classes to try, the most likely at the image first
         restarts: how often each target is tried; the first time from the image, then from a random point up
             to eps / 2 away
@@ -117,7 +117,7 @@ class FAB:
 
     @property
     def budget(self) -> int:
-        """Each linearisation may take a prediction with a gradient, and its trial one without."""
+        """Each linearization may take a prediction with a gradient, and its trial one without."""
         return 2 * self.steps
 
     def entries(self, classes: int) -> int:
@@ -165,9 +165,9 @@ class FAB:
         return losses.targeted_margin(logits, state.examples.labels, state.target)
 
     def update(self, state: BorderState, answer: Answer, threat: Threat) -> BorderState:
-        """Pull back the trials that crossed the border, and linearise wherever else there is a gradient."""
+        """Pull back the trials that crossed the border, and linearize wherever else there is a gradient."""
         crossed = _has_crossed(state.examples, answer.logits)
-        learnt = state.habit.scatter(1, state.recent[:, None], crossed[:, None])
+        learned = state.habit.scatter(1, state.recent[:, None], crossed[:, None])
         x, points = state.examples.x, state.points.clone()
         best, distance = _nearer(state, crossed, threat)
         is_back = crossed & ~state.is_base
@@ -191,7 +191,7 @@ class FAB:
             step=state.step + onward,
             is_base=~onward,
             recent=torch.where(state.is_base, state.recent, (2 * state.recent + crossed) % _PASTS),
-            habit=torch.where(state.is_base[:, None], state.habit, learnt),
+            habit=torch.where(state.is_base[:, None], state.habit, learned),
             best=best,
             distance=distance,
         )

@@ -47,7 +47,7 @@ def climb(
     Args:
         points: where the examples stand
         gradient: slope of the loss there
-        x: the clean images, centres of the balls
+        x: the clean images, centers of the balls
         threat: the ball
         step_size: one length for all examples or one for each
         radius: of the ball, one an example, in place of eps

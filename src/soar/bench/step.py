@@ -117,7 +117,7 @@ def build(objective: str, network: Network) -> Subject:
     name, *settings = objective.split()
     chosen = dict(setting.split("=") for setting in settings)
     with warnings.catch_warnings():
-        # Nothing is learnt here, so what batch norm does to curvature is no concern.
+        # Nothing is learned here, so what batch norm does to curvature is no concern.
         warnings.filterwarnings("ignore", message=".* on a model with BatchNorm")
         made = OBJECTIVES.build(name, chosen, model, Linf("8/255"), seed=0)
     return made, x.to(memory_format=layout), y

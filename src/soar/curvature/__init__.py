@@ -6,7 +6,7 @@ respect to the d pixels, and
     H = [[H_s, g], [g^T, 1]]        (d + 1) x (d + 1), eq. 6
 
 so that the second-order expansion around x is \( l + \frac12 \delta'^T H \delta' - \frac12 \) with
-\( \delta' = [\delta; 1] \). The paper penalises E||Hz|| for standard normal z.
+\( \delta' = [\delta; 1] \). The paper penalizes E||Hz|| for standard normal z.
 
 `products` has g and \( H_s z \), `augmented` H z, and `bounds` what follows for the largest loss.
 """

@@ -1,6 +1,6 @@
 """Data sets by name, as bytes in memory, and the batches that training sees.
 
-Names are looked up when first used, so that the catalogue and the fetching of files, which need no
+Names are looked up when first used, so that the catalog and the fetching of files, which need no
 torch, do not wait for it.
 """
 

@@ -22,25 +22,25 @@ DATASETS: Registry[Source] = Registry("data")
 
 @DATASETS.register("fashion-mnist-sample")
 def _read_bundled(_: Path) -> Source:
-    """10,000 + 2,000 of Fashion-MNIST's pictures, part of the package: 28 x 28, grey, 10 classes."""
+    """10,000 + 2,000 of Fashion-MNIST's pictures, part of the package: 28 x 28, gray, 10 classes."""
     return bundled.read()
 
 
 @DATASETS.register("fashion-mnist")
 def _read_fashion_mnist(path: Path) -> Source:
-    """60,000 + 10,000 pictures of clothes: 28 x 28, grey, 10 classes."""
+    """60,000 + 10,000 pictures of clothes: 28 x 28, gray, 10 classes."""
     return fashion_mnist.read(path)
 
 
 @DATASETS.register("cifar10")
 def _read_cifar10(path: Path) -> Source:
-    """50,000 + 10,000 photographs of animals and vehicles: 32 x 32, colour, 10 classes."""
+    """50,000 + 10,000 photographs of animals and vehicles: 32 x 32, color, 10 classes."""
     return cifar10.read(path)
 
 
 @DATASETS.register("svhn")
 def _read_svhn(path: Path) -> Source:
-    """73,257 + 26,032 photographs of house numbers: 32 x 32, colour, 10 digits."""
+    """73,257 + 26,032 photographs of house numbers: 32 x 32, color, 10 digits."""
     return svhn.read(path)
 
 

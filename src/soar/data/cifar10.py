@@ -1,4 +1,4 @@
-"""CIFAR-10 in its official binary form: 32 x 32 colour photographs of ten kinds of things."""
+"""CIFAR-10 in its official binary form: 32 x 32 color photographs of ten kinds of things."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from soar.errors import UserError
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Labelled images that are used for one purpose.
+    """Labeled images that are used for one purpose.
 
     Args:
         images: uint8, shape (N, channels, height, width)
@@ -100,6 +100,6 @@ def to_unit(images: Tensor) -> Tensor:
         low, high = images.min().item(), images.max().item()
         raise UserError(
             f"images: got values from {low:.4g} to {high:.4g}, allowed are uint8 and floats in "
-            "[0, 1]; normalisation belongs inside the model"
+            "[0, 1]; normalization belongs inside the model"
         )
     return images

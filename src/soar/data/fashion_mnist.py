@@ -1,4 +1,4 @@
-"""Fashion-MNIST: 28 x 28 grey pictures of ten kinds of clothes."""
+"""Fashion-MNIST: 28 x 28 gray pictures of ten kinds of clothes."""
 
 from __future__ import annotations
 

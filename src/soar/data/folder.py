@@ -15,8 +15,8 @@ from soar.data.source import Examples, Pixels, Source, class_names, examples, no
 from soar.errors import UserError
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
-_GREY = ("1", "L", "LA")
-_COLOUR = ("P", "RGB", "RGBA", "CMYK", "YCbCr")
+_GRAY = ("1", "L", "LA")
+_COLOR = ("P", "RGB", "RGBA", "CMYK", "YCbCr")
 _TEST_SHARE = 5
 # By content, whatever the name: Pillow hands PostScript, which it also knows, to another program.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
@@ -33,7 +33,7 @@ def read(folder: Path) -> Source:
     Where the folder holds class folders directly, a fixed fifth of every class becomes the test
     set. It is chosen by the names of the files, so it is the same for every seed and hardly changes
     when pictures are added. A folder with `test` but without `train` serves for evaluation only.
-    All pictures have one size; they are read as grey where all of them are grey, else as RGB.
+    All pictures have one size; they are read as gray where all of them are gray, else as RGB.
 
     Args:
         folder: the folder
@@ -115,16 +115,16 @@ def _read_images(paths: list[Path]) -> Pixels:
             pictures.append(_read_picture(path, pictures, paths))
     if all(picture.ndim == 2 for picture in pictures):
         return np.stack(pictures)[:, None]
-    return np.ascontiguousarray(np.stack(list(_as_colour(pictures))).transpose(0, 3, 1, 2))
+    return np.ascontiguousarray(np.stack(list(_as_color(pictures))).transpose(0, 3, 1, 2))
 
 
-def _as_colour(pictures: Iterable[Pixels]) -> Iterable[Pixels]:
+def _as_color(pictures: Iterable[Pixels]) -> Iterable[Pixels]:
     for picture in pictures:
         yield picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
 
 
 def _read_picture(path: Path, before: list[Pixels], paths: list[Path]) -> Pixels:
-    """Read one picture: (height, width) where it is grey, else (height, width, 3).
+    """Read one picture: (height, width) where it is gray, else (height, width, 3).
 
     Its size is compared with that of the first picture, and with the memory that all of them will take,
     before its pixels are unpacked.
@@ -147,6 +147,6 @@ def _read_picture(path: Path, before: list[Pixels], paths: list[Path]) -> Pixels
                 f"{path}: {width} x {height} pixels, allowed are at most {_MOST_PIXELS} a picture"
             )
         check_memory(3 * width * height * len(paths), f"{len(paths)} pictures like {path}")
-        if picture.mode not in (*_GREY, *_COLOUR):
+        if picture.mode not in (*_GRAY, *_COLOR):
             raise UserError(f"{path}: pixels of kind '{picture.mode}', expected 8 bits a channel")
-        return np.array(picture.convert("L" if picture.mode in _GREY else "RGB"))
+        return np.array(picture.convert("L" if picture.mode in _GRAY else "RGB"))

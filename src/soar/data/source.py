@@ -1,4 +1,4 @@
-"""What every source of data gives: labelled images as plain arrays, checked before anyone uses them."""
+"""What every source of data gives: labeled images as plain arrays, checked before anyone uses them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Labelled images in the order of their file.
+    """Labeled images in the order of their file.
 
     Args:
         images: pixels, shape (N, channels, height, width)

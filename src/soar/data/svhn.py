@@ -1,4 +1,4 @@
-"""SVHN, the cropped digits of house numbers: 32 x 32 colour photographs of 0 to 9."""
+"""SVHN, the cropped digits of house numbers: 32 x 32 color photographs of 0 to 9."""
 
 from __future__ import annotations
 

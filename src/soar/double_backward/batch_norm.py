@@ -109,7 +109,7 @@ class _InputGradient(torch.autograd.Function):
         if torch.is_grad_enabled():
             # Here mean and r must be functions of x again. Views keep the slope by x from going through g.
             views = (g.view_as(g), x.view_as(x), weight.view_as(weight))
-            again = _spelt_out(*views, ctx.eps)
+            again = _spelled_out(*views, ctx.eps)
             return *torch.autograd.grad(again, views, v, create_graph=True), None, None, None
         by_gradient, v_along, v_total = _all_gradients(v, x, weight, mean, r, ctx.eps)
         count = x.numel() // x.shape[1]
@@ -132,12 +132,12 @@ def _all_gradients(
     return found
 
 
-def _spelt_out(g: Tensor, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+def _spelled_out(g: Tensor, x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Return a P g by operations that can be differentiated as often as one likes."""
     over = (0, 2, 3)
-    centred = x - x.mean(over, keepdim=True)
-    r = (centred.square().mean(over, keepdim=True) + eps).rsqrt()
-    unit = centred * r
+    centered = x - x.mean(over, keepdim=True)
+    r = (centered.square().mean(over, keepdim=True) + eps).rsqrt()
+    unit = centered * r
     projected = g - g.mean(over, keepdim=True) - unit * (g * unit).mean(over, keepdim=True)
     return _channels(weight) * r * projected
 

@@ -33,7 +33,7 @@ class AttackResult:
     survivors_only: bool = False
     """whether only examples were attacked that the attacks before had left; `robust` is then what is left"""
     samples: int = 1
-    """how many answers of a randomised model were averaged at every point"""
+    """how many answers of a randomized model were averaged at every point"""
     said: Tensor | None = None
     """the class said at the point that fools the model, the label where it stayed right, and the clean
     prediction where it was wrong from the start; None where that is not known"""

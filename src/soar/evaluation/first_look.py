@@ -12,7 +12,7 @@ from soar.errors import first_line
 from soar.evaluation.assessment import Assessment, AttackResult
 from soar.evaluation.diagnosis import Diagnosis, Evidence
 from soar.evaluation.evidence import black_box, consistency, gradients, losses
-from soar.evaluation.evidence.judgement import counted, not_made, share_of
+from soar.evaluation.evidence.judgment import counted, not_made, share_of
 from soar.evaluation.evidence.slopes import gradient_numbers
 from soar.model_state import placement, untouched
 from soar.prediction import as_input, predict
@@ -67,7 +67,7 @@ def one_line(diagnosis: Diagnosis) -> str:
     >>> odd = consistency.judge([Note("random", "model: got answers that differ when asked twice")])
     >>> found = Diagnosis(model="", data="", threat=Linf("0.1"), examples=9, evidence=(odd,))
     >>> one_line(found)[:70]
-    'suspicious: the model is randomised, so an attack that asks only once '
+    'suspicious: the model is randomized, so an attack that asks only once '
     """
     if diagnosis.verdict == "sound" or not diagnosis.evidence:
         return ""

@@ -32,7 +32,7 @@ def inspect(
     """Refuse answers that cannot be evaluated and warn of those that mislead, each in one line.
 
     At most two extra forward passes are made: the first batch again, and its first image alone. The latter is
-    left out where there is only one image, and for randomised models, of which it would tell nothing. The
+    left out where there is only one image, and for randomized models, of which it would tell nothing. The
     model's modes, flags and buffers are left as they were, and so is the global generator.
 
     Args:
@@ -134,7 +134,7 @@ def _randomness(model: nn.Module, batch: Tensor, logits: Tensor) -> Note | None:
     return Note(
         "random",
         f"model: got answers that differ by {told} when asked twice, expected the same;"
-        ' the model is randomised: use attacks="rand"',
+        ' the model is randomized: use attacks="rand"',
     )
 
 

@@ -26,9 +26,9 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     if trials == 0:
         return 0.0, 1.0
     p, z2 = successes / trials, _Z * _Z
-    centre = (p + z2 / (2 * trials)) / (1 + z2 / trials)
+    center = (p + z2 / (2 * trials)) / (1 + z2 / trials)
     half = _Z * math.sqrt(p * (1 - p) / trials + z2 / (4 * trials**2)) / (1 + z2 / trials)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return max(0.0, center - half), min(1.0, center + half)
 
 
 def paired(first: Tensor, second: Tensor) -> tuple[float, float, float]:

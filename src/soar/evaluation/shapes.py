@@ -103,7 +103,7 @@ class AttackShape(msgspec.Struct, forbid_unknown_fields=True):
         ),
     ]
     samples: Annotated[
-        int, Meta(description="answers of a randomised model averaged at every point", ge=1, le=_LARGEST)
+        int, Meta(description="answers of a randomized model averaged at every point", ge=1, le=_LARGEST)
     ]
     seconds: Annotated[float, Meta(description="the time it took", ge=0)]
     robust: Annotated[Flags, Meta(description="1 where the example is correctly classified and stayed so")]

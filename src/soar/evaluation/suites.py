@@ -86,7 +86,7 @@ def standard(*, steps: int = 100, targets: int = 9, queries: int = 5000) -> Plan
 
 @SUITES.register("rand")
 def rand(*, steps: int = 100, samples: int = 20) -> Plan:
-    """For randomised models: APGD-CE and APGD-DLR on the mean of several answers, on survivors only.
+    """For randomized models: APGD-CE and APGD-DLR on the mean of several answers, on survivors only.
 
     Args:
         steps: of both

@@ -120,7 +120,7 @@ class Work:
 class Averaged(nn.Module):
     """Asks a model several times and gives the mean of its logits (expectation over transformation).
 
-    An attack on a randomised model that follows one answer's slope follows noise, and a point that fools one
+    An attack on a randomized model that follows one answer's slope follows noise, and a point that fools one
     answer out of many has proved little. Both are about the mean here.
 
     Args:

@@ -51,7 +51,7 @@ def fuse_batch_norm(model: nn.Module, sample: Tensor) -> Fused:
 
     - no pair is left, or it cannot be copied, traced or evaluated on the sample;
     - a module has hooks or parametrizations;
-    - it is randomised: it draws random numbers, or answers differently when asked twice;
+    - it is randomized: it draws random numbers, or answers differently when asked twice;
     - fusing changes logits on the sample by more than 1e-5 of the largest (1e-12 in float64).
 
     Args:

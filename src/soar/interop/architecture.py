@@ -119,7 +119,7 @@ def as_config(architecture: Architecture, threat: dict[str, Any] | None) -> dict
 
 
 def plain(value: Any) -> Any:
-    """Return the statistics of an input normalisation as a table.
+    """Return the statistics of an input normalization as a table.
 
     Raises:
         UserError: for anything else that JSON does not know

@@ -1,4 +1,4 @@
-"""Image classifiers that map [0, 1] pixels to logits; input normalisation is their first layer."""
+"""Image classifiers that map [0, 1] pixels to logits; input normalization is their first layer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def build(
 ) -> nn.Module:
     """Build a registered model on the CPU with weights that depend on the seed alone.
 
-    PyTorch's initialisers draw from the global generator. It is seeded for the time of the call
+    PyTorch's initializers draw from the global generator. It is seeded for the time of the call
     and then put back, so that nothing else notices.
 
     Args:

@@ -1,4 +1,4 @@
-"""Input normalisation as the first layer of a model, so that attacks see plain [0, 1] pixels."""
+"""Input normalization as the first layer of a model, so that attacks see plain [0, 1] pixels."""
 
 from __future__ import annotations
 
@@ -60,22 +60,22 @@ def standardize(x: Tensor) -> Tensor:
         x: images, NCHW
 
     Returns:
-        The standardised images, in the shape of `x`.
+        The standardized images, in the shape of `x`.
 
     >>> standardize(torch.tensor([[[[0.0, 0.5, 1.0]]]]))
     tensor([[[[-0.8660,  0.0000,  0.8660]]]])
     """
     size = x[0].numel()
-    centred = x - x.mean(dim=(1, 2, 3), keepdim=True)
-    variance = centred.square().sum(dim=(1, 2, 3), keepdim=True) / max(size - 1, 1)
-    return centred / variance.clamp_min(1 / size).sqrt()
+    centered = x - x.mean(dim=(1, 2, 3), keepdim=True)
+    variance = centered.square().sum(dim=(1, 2, 3), keepdim=True) / max(size - 1, 1)
+    return centered / variance.clamp_min(1 / size).sqrt()
 
 
 class PerImageStandardization(nn.Module):
-    """Standardise each image by its own mean and deviation; see `standardize`."""
+    """Standardize each image by its own mean and deviation; see `standardize`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the standardised images."""
+        """Return the standardized images."""
         return standardize(x)
 
 
@@ -105,5 +105,5 @@ class FixedNormalization(nn.Module):
         require(positive, "input_normalization.std", statistics.std, "positive numbers")
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the normalised images."""
+        """Return the normalized images."""
         return (x - self.mean) / self.std

@@ -31,7 +31,7 @@ def wide_resnet(
     input_normalization: str | Statistics = "none",
     zero_init_residual: bool = False,
 ) -> WideResNet:
-    """Wide ResNet with batch norm, initialised as by TRADES: WRN-34-10, 46.2 M parameters.
+    """Wide ResNet with batch norm, initialized as by TRADES: WRN-34-10, 46.2 M parameters.
 
     Args:
         num_classes: the number of logits

@@ -1,4 +1,4 @@
-"""Objectives: what training minimises. Each drops into any loop: `objective(x, y).loss`."""
+"""Objectives: what training minimizes. Each drops into any loop: `objective(x, y).loss`."""
 
 from soar.objectives.adversarial import Adversarial
 from soar.objectives.contract import check_objective

@@ -17,7 +17,7 @@ from soar.threat import Threat
 
 @OBJECTIVES.register("foar")
 class FOAR(Objective):
-    """Cross-entropy plus eps times the dual norm of its input gradient (first-order regularisation).
+    """Cross-entropy plus eps times the dual norm of its input gradient (first-order regularization).
 
     mean_i [ l(x_i') + w * eps_R * ||grad l(x_i')||_* ],  eq. 4 of the SOAR paper,
 

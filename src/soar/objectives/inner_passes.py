@@ -1,4 +1,4 @@
-"""How a regulariser's passes treat BatchNorm and numerical precision."""
+"""How a regularizer's passes treat BatchNorm and numerical precision."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def warn_about_batch_norm(model: nn.Module, name: str) -> None:
 
 @contextmanager
 def statistics(model: nn.Module, kind: Statistics) -> Iterator[None]:
-    """Choose what BatchNorm normalises by in passes that must not count.
+    """Choose what BatchNorm normalizes by in passes that must not count.
 
     Args:
         model: its layers are put back as they were

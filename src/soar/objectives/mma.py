@@ -91,7 +91,7 @@ class MMA(Objective):
         if isinstance(limits, Linf) and largest > 1:
             raise UserError(
                 f"objective.max_margin: got {largest:g} for linf, expected at most 1, because pixels are in"
-                " [0, 1]; 32 of 255 grey levels are written 32/255 (flag --objective.max_margin)"
+                " [0, 1]; 32 of 255 gray levels are written 32/255 (flag --objective.max_margin)"
             )
         if smallest >= largest:
             raise UserError(

@@ -1,4 +1,4 @@
-"""What training minimises: a module that holds the model and returns loss, logits and metrics."""
+"""What training minimizes: a module that holds the model and returns loss, logits and metrics."""
 
 from __future__ import annotations
 

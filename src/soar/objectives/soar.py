@@ -1,4 +1,4 @@
-r"""SOAR: second-order adversarial regularisation, the method of the paper.
+r"""SOAR: second-order adversarial regularization, the method of the paper.
 
 The loss around x' is expanded to second order, and the penalty bounds how much an adversary can gain on that
 expansion with what is left of eps:

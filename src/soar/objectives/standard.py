@@ -10,7 +10,7 @@ from soar.prediction import logits_of
 
 @OBJECTIVES.register("standard")
 class Standard(Objective):
-    """Cross-entropy at the clean images; no defence, the point of comparison.
+    """Cross-entropy at the clean images; no defense, the point of comparison.
 
     mean_i -log p(y_i | x_i)
 

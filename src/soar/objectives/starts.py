@@ -1,4 +1,4 @@
-"""Where regularisers look: at the image, at a random point near it, or where a short attack ends."""
+"""Where regularizers look: at the image, at a random point near it, or where a short attack ends."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from soar.threat import Threat
 
 @dataclass(frozen=True)
 class Start:
-    """How the point x' is found at which a regulariser expands the loss, and what is left of eps for it.
+    """How the point x' is found at which a regularizer expands the loss, and what is left of eps for it.
 
-    The start may move within `share` of the threat; the regulariser answers for `rest` of it. In the paper's
-    Algorithm 1 one step of PGD takes one half and the regulariser the other, so that together they fill
+    The start may move within `share` of the threat; the regularizer answers for `rest` of it. In the paper's
+    Algorithm 1 one step of PGD takes one half and the regularizer the other, so that together they fill
     the ball.
 
     Args:
         kind: zero, random, or pgd-K for K steps of PGD from a random point
         share: the part of eps within which the start may move, above 0 and at most 1; zero takes none
-        rest: the part of eps the regulariser is for; by default what the start leaves
+        rest: the part of eps the regularizer is for; by default what the start leaves
 
     Raises:
         UserError: if a value makes no sense
@@ -61,7 +61,7 @@ class Start:
 
     @property
     def remaining(self) -> float:
-        """The part of eps that the regulariser is for."""
+        """The part of eps that the regularizer is for."""
         if self.rest is not None:
             return self.rest
         return 1.0 if self.kind == "zero" else 1.0 - self.share

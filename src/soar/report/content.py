@@ -24,7 +24,7 @@ class Frame:
     image: bytes
     """PNG"""
     perturbation: bytes
-    """PNG of the change, magnified around grey"""
+    """PNG of the change, magnified around gray"""
     probabilities: tuple[float, ...]
     """what the model says, one a class"""
 
@@ -93,7 +93,7 @@ class Standing:
 
     @property
     def sign(self) -> str:
-        """A sign beside the word, so that the colour is not alone."""
+        """A sign beside the word, so that the color is not alone."""
         return SIGNS[self.kind]
 
     @property

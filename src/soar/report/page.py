@@ -102,7 +102,7 @@ def _masthead(runs: Sequence[RunContent], title: str) -> Html:
 
 
 def _palette() -> Html:
-    """Define the colours of the charts for both themes."""
+    """Define the colors of the charts for both themes."""
     lines = (f"{name}:light-dark({light},{dark})" for name, (light, dark) in PALETTE.items())
     return Html(f":root{{{';'.join(lines)}}}\n")
 

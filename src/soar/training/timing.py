@@ -60,8 +60,8 @@ def _time_updates(trainer: Trainer, step: int, clock: Clock) -> float:
             began = clock()
             batch = next(epochs)
             waited = clock() - began
-            with sure(trainer, batch) as (labelled, _):
-                worked = _seconds(trainer.device, clock, partial(update, trainer, labelled, step))
+            with sure(trainer, batch) as (labeled, _):
+                worked = _seconds(trainer.device, clock, partial(update, trainer, labeled, step))
             spent.append(max(trainer.world.gather(waited + worked)))
             if len(spent) == _WARM_UP:
                 wanted += min(_MOST, max(_LEAST, int(_SECONDS / spent[-1])))

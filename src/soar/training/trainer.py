@@ -45,7 +45,7 @@ class _Interrupted(Exception):  # noqa: N818 - not an error
 
 
 class Trainer:
-    """Minimise an objective by SGD, with validation, guards and checkpoints.
+    """Minimize an objective by SGD, with validation, guards and checkpoints.
 
     Args:
         objective: holds the model and the threat; it is what data-parallel wrapping goes around

@@ -30,7 +30,7 @@ class Updates:
     """Everything that changes the weights of a model in training.
 
     Args:
-        objective: what to minimise; moved to the device
+        objective: what to minimize; moved to the device
         settings: how
         steps_per_epoch: updates an epoch
         device: where to compute
@@ -141,7 +141,7 @@ class Updates:
         number = self.settings.accumulate
         figures: list[dict[str, Tensor]] = []
         for place, (images, labels, identities) in enumerate(parts, start=1):
-            with self._synchronising(place == number):
+            with self._synchronizing(place == number):
                 with self._precision():
                     output = self.wrapped(images, labels, identities, step)
                 (output.loss / number).backward()
@@ -181,7 +181,7 @@ class Updates:
             return nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16)
 
-    def _synchronising(self, is_last: bool) -> AbstractContextManager[Any]:
+    def _synchronizing(self, is_last: bool) -> AbstractContextManager[Any]:
         """Let processes exchange gradients only once, after the last micro-batch."""
         if isinstance(self.wrapped, DistributedDataParallel) and not is_last:
             return self.wrapped.no_sync()

@@ -40,15 +40,15 @@ def test_without_slopes_even_an_attack_without_a_limit_fails(model: nn.Module, i
         assert (left > 0.5) if label in is_left else (left == 0)  # type: ignore[operator]
 
 
-def grey_outside(x: Tensor) -> Tensor:
-    """Pass on images of low contrast, and make all others grey."""
+def gray_outside(x: Tensor) -> Tensor:
+    """Pass on images of low contrast, and make all others gray."""
     contrast = (x - 0.5).flatten(1).abs().amax(dim=1)
     return torch.where(contrast[:, None, None, None] < 0.25, x, 0.5)
 
 
 def test_a_larger_ball_that_holds_less_is_told() -> None:
-    """Grey images have one answer and no slope, so an attack that starts there stays there."""
-    model = Behind(grey_outside)
+    """Gray images have one answer and no slope, so an attack that starts there stays there."""
+    model = Behind(gray_outside)
     x = 0.5 + (images(80) - 0.5) / 8
     with torch.no_grad():
         labels = model(x).argmax(dim=1)

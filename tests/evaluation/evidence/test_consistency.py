@@ -91,8 +91,8 @@ def test_a_function_of_the_image_is_sound() -> None:
 @pytest.mark.parametrize(
     ("model", "odd", "said"),
     [
-        (network(Restless(nn.Dropout())), {"random", "modes"}, "randomised"),
-        (Growing(), {"random", "state"}, "randomised"),
+        (network(Restless(nn.Dropout())), {"random", "modes"}, "randomized"),
+        (Growing(), {"random", "state"}, "randomized"),
         (Counting(), {"state"}, "from call to call"),
         (Averaging(), {"batch"}, "other images of the batch"),
         (
@@ -112,7 +112,7 @@ def test_oddities_are_suspicious(model: nn.Module, odd: set[str], said: str) -> 
     assert found.excess == consistency.EXCESS
 
 
-def test_a_randomised_model_is_sent_to_the_suite_for_it() -> None:
+def test_a_randomized_model_is_sent_to_the_suite_for_it() -> None:
     found = consistency.examine(probed(network(Restless(nn.Dropout()))))
     assert found.advice == "soar evaluate RUN --attacks rand"
     assert "state" not in found.numbers
@@ -176,6 +176,6 @@ def test_every_warning_of_an_inspection_is_known_and_others_are_not() -> None:
         assert key in consistency.judge(notes).numbers
         assert key in {note.kind for note in notes}
     # What counts is the kind: neither its own words nor those of another kind make a note of any other.
-    text = "the model is randomised; answers depend on the batch; the model returns probabilities"
+    text = "the model is randomized; answers depend on the batch; the model returns probabilities"
     assert consistency.judge([Note("other", text), Note("outputs", text)]).finding == "sound"
     assert consistency.judge([Note("random", "")]).finding == "suspicious"

@@ -93,7 +93,7 @@ def test_without_a_right_image_there_is_nothing_to_look_at() -> None:
     assert found.finding == "inconclusive" and "no clean image" in found.sentence and found.numbers == {}
 
 
-class Grey(nn.Module):
+class Gray(nn.Module):
     """Logits in half precision behind a model in float32."""
 
     def __init__(self) -> None:
@@ -106,5 +106,5 @@ class Grey(nn.Module):
 
 
 def test_the_precision_is_that_of_the_logits() -> None:
-    found = gradients.examine(probe(Grey()))
+    found = gradients.examine(probe(Gray()))
     assert found.numbers["precision"] == "bfloat16" and found.finding == "suspicious"

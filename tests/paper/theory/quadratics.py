@@ -26,12 +26,12 @@ class Quadratic(nn.Module):
 
 
 def quadratic_subject(eps: float, slope: float) -> Subject:
-    """Give three images of grey at which the loss is 1 + 1/2 along the diagonal, as in the counterexample."""
+    """Give three images of gray at which the loss is 1 + 1/2 along the diagonal, as in the counterexample."""
     level = 0.5
     offset = 1 - slope * level * 2.0
     return Subject(
         name="quadratic",
-        data_name="grey",
+        data_name="gray",
         model=Quadratic(slope, offset),
         threat=Linf(eps),
         x=torch.full((3, *SHAPE), level, dtype=torch.float64),

@@ -38,12 +38,12 @@ def test_the_l2_maximum_is_that_found_by_looking_everywhere(seed: int, radius: f
 
 
 @given(st.integers(0, 10_000), st.floats(0.1, 3))
-def test_the_l2_maximum_is_that_of_a_general_optimiser(seed: int, radius: float) -> None:
+def test_the_l2_maximum_is_that_of_a_general_optimizer(seed: int, radius: float) -> None:
     import scipy.optimize
 
     expansion = quadratic(seed, 6)
     hessian, gradient = expansion.hessian.numpy(), expansion.gradient.numpy()
-    # Maximisers satisfy (m I - H) delta = g with m I - H positive semidefinite and |delta| = rho.
+    # Maximizers satisfy (m I - H) delta = g with m I - H positive semidefinite and |delta| = rho.
     top = max(0.0, float(expansion.spectrum.values[-1]))
     eye = torch.eye(6, dtype=torch.float64)
 

@@ -42,14 +42,14 @@ def test_the_name_says_the_format_and_the_same_figure_gives_the_same_file(
     assert first == second and first.startswith(begin)
 
 
-def test_an_svg_has_other_colours_on_a_dark_page(tmp_path: Path) -> None:
+def test_an_svg_has_other_colors_on_a_dark_page(tmp_path: Path) -> None:
     with figures.drawing(tmp_path / "a.svg") as figure:
         figure.add_subplot(title="words").plot([1, 2], color=figures.BLUE)
     text = (tmp_path / "a.svg").read_text()
     used = set(re.findall(r'style="[^"]*(?:fill|stroke): (#[0-9a-f]{6})', text))
     assert used >= {"#ffffff", figures.BLUE.lower()}
-    for colour in used:
-        assert f'[style*="stroke: {colour}"]' in text
+    for color in used:
+        assert f'[style*="stroke: {color}"]' in text
 
 
 def test_tables_need_no_matplotlib() -> None:

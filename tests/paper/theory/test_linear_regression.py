@@ -55,7 +55,7 @@ def test_expected_attacked_loss_is_the_mean_over_initial_weights() -> None:
     assert theory.expected_attacked_loss(d, eps, sigma) == pytest.approx(losses.mean().item(), rel=0.02)
 
 
-def test_ridge_and_lasso_minimise_their_losses() -> None:
+def test_ridge_and_lasso_minimize_their_losses() -> None:
     moment, strength = 1.7, 0.4
     grid = torch.linspace(0, 1, 100_001, dtype=torch.float64)
     fit = 0.5 * moment * (grid - 1) ** 2
@@ -92,7 +92,7 @@ def test_the_table_tells_the_story() -> None:
     for d in theory.DIMENSIONS:
         descent, robust = found[d, theory.GRADIENT_DESCENT], found[d, theory.ROBUST]
         assert descent["loss"] < 1e-12 and robust["loss"] == robust["attacked"] == 0
-        assert found[d, theory.RIDGE]["loss"] > 1e-4, "generic regularisers are biased"
+        assert found[d, theory.RIDGE]["loss"] > 1e-4, "generic regularizers are biased"
         assert found[d, theory.LASSO]["w_1"] < 1
     large, small = found[3072, theory.GRADIENT_DESCENT], found[100, theory.GRADIENT_DESCENT]
     assert 500 < large["attacked"] / small["attacked"] < 1500, "it grows as the square of the dimension"

@@ -72,7 +72,7 @@ def test_every_committed_table_names_a_command_of_the_readme() -> None:
     [
         ([], "which part? Say one of linear-regression"),
         (["liner-regression"], "did you mean 'linear-regression'"),
-        (["proposition-1", "--colour"], "unrecognized arguments: --colour"),
+        (["proposition-1", "--color"], "unrecognized arguments: --color"),
         (["proposition-1", "--figure", "a.gif"], "--figure: got 'a.gif', expected a name that ends in .svg"),
         (["tightness", "--examples", "0"], "--examples: got 0, expected at least 1"),
         (["tightness", "--samples", "1"], "--samples: got 1, expected at least 2"),

@@ -70,6 +70,6 @@ def test_the_spread_falls_with_the_root_of_the_number_of_samples() -> None:
 def test_the_report_names_what_was_measured() -> None:
     subject = quadratic_subject(0.1, 0.7)
     text = show_all(tightness_tables.report(subject, EXAMPLES, "pgd-1"))
-    title = "quadratic: 2 images of grey, linf 0.05 around a pgd-1 point, half of linf 0.1 away, d 4, rho 0.1"
+    title = "quadratic: 2 images of gray, linf 0.05 around a pgd-1 point, half of linf 0.1 away, d 4, rho 0.1"
     assert text.splitlines()[0] == title
     assert "median stable rank of H 2\n" in text

@@ -72,7 +72,7 @@ def test_the_marked_radius_is_a_dashed_line_over_the_whole_height() -> None:
     assert "nan" not in chart(curve(1, 2), marked=math.nan)
 
 
-def test_colours_come_from_the_page_and_words_have_those_of_the_text() -> None:
+def test_colors_come_from_the_page_and_words_have_those_of_the_text() -> None:
     drawing = chart(*[curve(1, 2, label=str(k)) for k in range(9)])
     used = re.findall(r"var\((--series-\d)\)", drawing)
     assert set(used) == set(PALETTE) and len(PALETTE) == 8
@@ -80,12 +80,12 @@ def test_colours_come_from_the_page_and_words_have_those_of_the_text() -> None:
     assert "#" not in drawing
 
 
-def test_the_strong_curve_has_the_colour_of_the_text() -> None:
+def test_the_strong_curve_has_the_color_of_the_text() -> None:
     drawing = chart(curve(1, 2), curve(0, 1, label="worst case"), strong="worst case")
     assert "--series-2" not in drawing and 'stroke-width="3"' in drawing
 
 
-def test_a_curve_without_points_keeps_its_colour_and_has_no_legend() -> None:
+def test_a_curve_without_points_keeps_its_color_and_has_no_legend() -> None:
     drawing = chart(curve(label="none"), curve(1, 2, label="some"))
     assert "none" not in texts(parsed(drawing)) and drawing.count("--series-2") == 2
     assert "none: no numbers." in drawing
@@ -166,8 +166,8 @@ SIGHTS = {
 }
 
 
-def linear(colour: str) -> NDArray[np.float64]:
-    parts = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
+def linear(color: str) -> NDArray[np.float64]:
+    parts = np.array([int(color[k : k + 2], 16) for k in (1, 3, 5)]) / 255
     found: NDArray[np.float64] = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
     return found
 
@@ -181,7 +181,7 @@ def oklab(rgb: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize("theme", [0, 1])
 @pytest.mark.parametrize("sight", SIGHTS)
-def test_colours_are_told_apart(sight: str, theme: int) -> None:
+def test_colors_are_told_apart(sight: str, theme: int) -> None:
     seen = [oklab(SIGHTS[sight] @ linear(pair[theme])) for pair in PALETTE.values()]
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 0.07
 

@@ -56,7 +56,7 @@ def test_the_boundary_the_image_and_the_attack_lie_where_they_belong() -> None:
     assert f'd="M{at[-1]} 236.3L{at[1]} 236.3L{at[1]} 85.7L{at[-1]} 85.7z"' in drawing
 
 
-def test_colours_of_the_margin_turn_at_the_boundary() -> None:
+def test_colors_of_the_margin_turn_at_the_boundary() -> None:
     image = map_of(surface(masked(4), values="margin", title="t"))
     wide, high = image.size
     for x in range(wide):
@@ -72,12 +72,12 @@ def test_rows_go_up() -> None:
 
 
 def test_a_masked_loss_is_a_plain_up_to_the_boundary_and_a_sound_one_a_slope() -> None:
-    colours = []
+    colors = []
     for scale in (100, 3):
         image = map_of(surface(masked(scale), values="loss", title="t", limits=(0, 1)))
         row = [image.getpixel((x, 9)) for x in range(image.width)]
-        colours.append(len(set(row[: image.width * 6 // 10])))
-    assert colours[0] == 1 and colours[1] >= 6
+        colors.append(len(set(row[: image.width * 6 // 10])))
+    assert colors[0] == 1 and colors[1] >= 6
 
 
 def test_a_loss_that_is_rounding_looks_flat() -> None:

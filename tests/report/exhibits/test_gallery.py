@@ -89,5 +89,5 @@ def _sizes(threat: Threat) -> list[str]:
 
 
 def _near(shown: torch.Tensor, expected: torch.Tensor, slack: float) -> None:
-    """Equal, but for rounding to a grey level and what the attack leaves."""
+    """Equal, but for rounding to a gray level and what the attack leaves."""
     assert bool(((shown - expected).abs() <= 0.5 + 1e-3 + slack).all())

@@ -18,11 +18,11 @@ def test_pictures_hold_every_pixel(channels: int, mode: str) -> None:
     shown = np.array(picture).astype(int)
     if channels == 3:
         assert (shown == levels.permute(1, 2, 0).numpy()).all()
-    else:  # the mean of several channels may lie between two grey levels
+    else:  # the mean of several channels may lie between two gray levels
         assert np.abs(shown - levels.double().mean(dim=0).numpy()).max() <= (0.5 if channels > 1 else 0)
 
 
-def test_changes_are_magnified_around_grey_and_cut_at_black_and_white() -> None:
+def test_changes_are_magnified_around_gray_and_cut_at_black_and_white() -> None:
     delta = torch.tensor([[[0.0, 10 / 255, -10 / 255, 1.0, -1.0]]])
     shown = np.array(Image.open(io.BytesIO(change(delta, 4.0))))
     assert shown.tolist() == [[128, 168, 88, 255, 0]]

@@ -7,7 +7,7 @@ from importlib import resources
 
 from soar.evaluation import Note
 from soar.evaluation.diagnosis import SEVERITY
-from soar.evaluation.evidence.judgement import not_made
+from soar.evaluation.evidence.judgment import not_made
 from soar.report.content import SIGNS, RunContent
 from soar.report.page import page
 from soar.report.sections.attacks import attacks
@@ -107,5 +107,5 @@ def test_different_data_are_not_compared() -> None:
 
 def test_what_is_odd_about_the_model_is_said() -> None:
     (run,) = made_content(1)
-    odd = replace(run, assessment=replace(run.assessment, notes=(Note("random", "model: randomised"),)))
-    assert "model: randomised" in read(headline([odd])).all(kind="note")[0].text
+    odd = replace(run, assessment=replace(run.assessment, notes=(Note("random", "model: randomized"),)))
+    assert "model: randomized" in read(headline([odd])).all(kind="note")[0].text

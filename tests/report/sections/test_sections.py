@@ -68,7 +68,7 @@ def test_training_charts_share_what_belongs_together() -> None:
     assert "soar-zero-start: epoch 9" in two.text
 
 
-def test_a_run_without_a_quantity_keeps_its_colour() -> None:
+def test_a_run_without_a_quantity_keeps_its_color() -> None:
     first, second = made_content(2)
     lean = replace(first, training=tuple(one for one in first.training if one.label != "penalty"))
     drawn = read(training([lean, second])).all("figure")[1]

@@ -15,7 +15,7 @@ from soar.evaluation import work
 from soar.evaluation.attack_result import bits
 from soar.reproduce.measuring.attacks import accuracy, clean, journal_of
 from soar.reproduce.measuring.measurements import tidy
-from tests.reproduce.subjects import Linear, grey, subject
+from tests.reproduce.subjects import Linear, gray, subject
 
 # The logit of class 0 is 2 m at an image of brightness m = 128/255, and an linf adversary takes 4 eps off.
 WEIGHTS = torch.tensor([0.25] * 12 + [-0.25] * 4)
@@ -24,7 +24,7 @@ PGD = {"attack": "pgd", "steps": 20, "norm": "linf"}
 
 def split() -> Any:
     """Images of two classes: class 1 is always called class 0."""
-    made = grey(4)
+    made = gray(4)
     made.labels[3] = 1
     return made
 
@@ -97,7 +97,7 @@ def test_who_stays_right_in_a_larger_ball_needs_no_attack_in_a_smaller_one(
 
 
 def test_where_all_stay_right_in_the_larger_ball_nothing_is_attacked(tmp_path: Path) -> None:
-    asked = subject(Linear(WEIGHTS), grey(3), "accuracy", tmp_path, eps="1/255", attack="fab")
+    asked = subject(Linear(WEIGHTS), gray(3), "accuracy", tmp_path, eps="1/255", attack="fab")
     asked.payload["larger"] = "large"  # type: ignore[index]
     asked.cache.save_result("large", {"value": 100.0, "right": "111"})
     found = accuracy(asked)

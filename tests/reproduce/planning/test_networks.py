@@ -78,7 +78,7 @@ def test_paper_networks_are_the_shipped_recipes(name: str, shipped: str) -> None
     assert {**found.recipe.as_table(), "description": ""} == {**expected, "description": ""}
 
 
-def test_in_the_paper_only_regularised_networks_start_from_another() -> None:
+def test_in_the_paper_only_regularized_networks_start_from_another() -> None:
     starts = {
         name: network(name, PAPER, 0).start for name in ("adv", "trades", "mart", "mma", "llr", "wide-adv")
     }

@@ -49,7 +49,7 @@ def test_what_has_an_effect_has_a_part_in_it(flags: tuple[str, ...]) -> None:
     assert recipe_hash(tiny.recipe(*flags)) != KEY
 
 
-def test_a_default_counts_as_if_it_were_spelt_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_default_counts_as_if_it_were_spelled_out(monkeypatch: pytest.MonkeyPatch) -> None:
     left_open = tiny.recipe(name="demo-robust")
     assert recipe_hash(left_open) == recipe_hash(
         tiny.recipe("--objective.loss", "ce", "--model.groups", "8", name="demo-robust")

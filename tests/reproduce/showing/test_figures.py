@@ -64,7 +64,7 @@ def test_wide_tables_are_drawn_in_bands_and_everything_is_inside() -> None:
     assert len({y for _, y, _ in rects}) == 5, "two bands of a paper and an own line, and the legend"
 
 
-def test_a_file_of_its_own_knows_its_colours_in_light_and_dark() -> None:
+def test_a_file_of_its_own_knows_its_colors_in_light_and_dark() -> None:
     text = bars(result(), title="t", unit="percent")
     assert "prefers-color-scheme:dark" in text and 'width="100%"' not in text
     assert set(re.findall(r"var\((--[a-z0-9-]+)\)", text)) <= set(re.findall(r"(--series-\d):#", text))

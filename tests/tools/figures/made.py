@@ -52,10 +52,10 @@ class OneKink(nn.Module):
 
 
 def subject(model: nn.Module, images: int = 3) -> Subject:
-    """Give grey images of four pixels with label 1 to a model."""
+    """Give gray images of four pixels with label 1 to a model."""
     return Subject(
         name="made",
-        data_name="grey",
+        data_name="gray",
         model=model,
         threat=Linf("0.1"),
         x=torch.full((images, 1, 2, 2), 0.5, dtype=torch.float64),

@@ -57,7 +57,7 @@ def test_committed_tables_and_figures_are_what_the_commands_make(
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_every_colour_of_a_figure_has_another_on_a_dark_page(name: str) -> None:
+def test_every_color_of_a_figure_has_another_on_a_dark_page(name: str) -> None:
     text = (FIGURES / f"{name}.svg").read_text()
     used = set(re.findall(r'style="[^"]*(?:fill|stroke): (#[0-9a-f]{6})', text))
     assert used and used <= set(re.findall(r'\[style\*="fill: (#[0-9a-f]{6})"', text))

@@ -7,7 +7,7 @@ from typing import Any
 from soar.attacks import Attack, Square, Transfer
 from soar.evaluation.diagnosis import Evidence
 from soar.evaluation.evidence.attacks import ON_CROSS_ENTROPY, ON_MARGINS, PGD_CE, survivors
-from soar.evaluation.evidence.judgement import Thresholds, counted, not_made, share_of
+from soar.evaluation.evidence.judgment import Thresholds, counted, not_made, share_of
 from soar.evaluation.probe import Probe
 from soar.text import percent
 

@@ -10,7 +10,7 @@ from soar import epsilon
 from soar.attacks import PGD
 from soar.evaluation.diagnosis import Evidence
 from soar.evaluation.evidence.attacks import PGD_CE
-from soar.evaluation.evidence.judgement import Judgement, Thresholds, counted, not_made, share_of
+from soar.evaluation.evidence.judgment import Judgment, Thresholds, counted, not_made, share_of
 from soar.evaluation.interval import paired
 from soar.evaluation.probe import Probe
 from soar.text import percent
@@ -44,7 +44,7 @@ class _Part:
 
     what: str
     left: float
-    judged: Judgement
+    judged: Judgment
     why: str
     """what follows, if it speaks against the model"""
     numbers: dict[str, float]

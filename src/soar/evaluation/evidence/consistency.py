@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from soar.errors import UserError
 from soar.evaluation import inspection
 from soar.evaluation.diagnosis import Evidence
-from soar.evaluation.evidence.judgement import not_made
+from soar.evaluation.evidence.judgment import not_made
 from soar.evaluation.note import Note, NoteKind
 from soar.evaluation.probe import Probe
 from soar.model_state import placement, untouched
@@ -37,7 +37,7 @@ class _Oddity(NamedTuple):
 
 _ODDITIES: dict[NoteKind, _Oddity] = {
     "random": _Oddity(
-        "The model is randomised, so an attack that asks only once climbs noise. What it leaves may be luck.",
+        "The model is randomized, so an attack that asks only once climbs noise. What it leaves may be luck.",
         "soar evaluate RUN --attacks rand",
     ),
     "state": _Oddity(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from soar.evaluation.diagnosis import Evidence, Verdict
-from soar.evaluation.evidence.judgement import Judgement, Thresholds, not_made
+from soar.evaluation.evidence.judgment import Judgment, Thresholds, not_made
 from soar.evaluation.evidence.slopes import GradientNumbers, gradient_numbers
 from soar.evaluation.interval import wilson
 from soar.evaluation.probe import Probe
@@ -33,7 +33,7 @@ def judge(found: GradientNumbers) -> Evidence:
         found: what was measured
     """
 
-    def judged(limits: Thresholds, share: float) -> Judgement:
+    def judged(limits: Thresholds, share: float) -> Judgment:
         return limits.judge(share, wilson(round(share * found.examples), found.examples)[0])
 
     zeros, rounded = judged(ZEROS, found.zero), judged(ROUNDED, max(found.vanishing, found.saturated))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from soar.evaluation.diagnosis import Evidence, Verdict
 from soar.evaluation.evidence.attacks import ON_CROSS_ENTROPY, ON_MARGINS, survivors
-from soar.evaluation.evidence.judgement import HALVED, Thresholds, not_made, share_of
+from soar.evaluation.evidence.judgment import HALVED, Thresholds, not_made, share_of
 from soar.evaluation.probe import Probe
 from soar.text import percent
 

@@ -13,7 +13,7 @@ from soar.attacks.pgd import climb
 from soar.curvature import exact_product
 from soar.errors import UserError
 from soar.evaluation.diagnosis import Evidence
-from soar.evaluation.evidence.judgement import Thresholds, not_made
+from soar.evaluation.evidence.judgment import Thresholds, not_made
 from soar.evaluation.evidence.slopes import rounding, slopes
 from soar.evaluation.interval import wilson
 from soar.evaluation.probe import Probe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from soar.evaluation.diagnosis import Evidence, Verdict
 from soar.evaluation.evidence.attacks import PGD_CE
-from soar.evaluation.evidence.judgement import HALVED, Thresholds, not_made, share_of
+from soar.evaluation.evidence.judgment import HALVED, Thresholds, not_made, share_of
 from soar.evaluation.probe import Probe
 from soar.losses import margin
 from soar.text import percent

@@ -79,8 +79,8 @@ def _add_tightness_flags(parser: argparse.ArgumentParser) -> None:
 
 
 PARTS = {
-    "linear-regression": Part("an over-parametrised model: perfect and defenceless", linear),
-    "logistic-regression": Part("how confidence switches the regulariser off", logistic),
+    "linear-regression": Part("an over-parametrized model: perfect and defenseless", linear),
+    "logistic-regression": Part("how confidence switches the regularizer off", logistic),
     "proposition-1": Part("the printed bound, what breaks it, two that hold", proposition),
     "tightness": Part(
         "what each step of the derivation gives away on a trained network", tightness, _add_tightness_flags

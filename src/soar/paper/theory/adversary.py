@@ -49,7 +49,7 @@ def highest_gain(
 
     Args:
         loss: from images to one number an example
-        x: images, the centres of the balls
+        x: images, the centers of the balls
         ball: where to look
         steps: steps from each start
         starts: how many starts

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from soar.paper.theory import linear_regression, tightness
-from soar.paper.theory.figures import BLUE, GREEN, GREY, ORANGE, drawing
+from soar.paper.theory.figures import BLUE, GRAY, GREEN, ORANGE, drawing
 from soar.paper.theory.table import Rows, Section
 
 # Smaller rises are drawn here: a logarithmic axis has no place for 0.
@@ -19,7 +19,7 @@ _GROUPS = {
     "the loss itself, as far as PGD finds": ORANGE,
     "its expansion": BLUE,
     "the norms of the proof": GREEN,
-    "sampled z": GREY,
+    "sampled z": GRAY,
 }
 _CHAIN = {
     tightness.SHOWN: ORANGE,
@@ -54,22 +54,22 @@ def draw_linear_regression(rows: Rows, path: Path) -> None:
             color=ORANGE,
             ha="right",
         )
-        for name, colour, offset in (
+        for name, color, offset in (
             (linear_regression.RIDGE, BLUE, -13),
-            (linear_regression.LASSO, GREY, 7),
+            (linear_regression.LASSO, GRAY, 7),
         ):
             found = _of(rows, name)
-            axes.plot(dimensions, [row["attacked"] for row in found], color=colour)
+            axes.plot(dimensions, [row["attacked"] for row in found], color=color)
             axes.annotate(
                 f"{name}: biased",
                 (dimensions[-1], found[-1]["attacked"]),
                 xytext=(0, offset),
                 textcoords="offset points",
-                color=colour,
+                color=color,
                 ha="right",
             )
         axes.set_ylim(bottom=1e-4)
-        axes.text(dimensions[0], 1.3e-4, "robust regulariser: 0 in every dimension", color=GREEN, va="bottom")
+        axes.text(dimensions[0], 1.3e-4, "robust regularizer: 0 in every dimension", color=GREEN, va="bottom")
 
 
 def draw_logistic_regression(sections: list[Section], path: Path) -> None:
@@ -92,12 +92,12 @@ def draw_logistic_regression(sections: list[Section], path: Path) -> None:
             axes.minorticks_off()
             axes.set_title(title, fontsize=10, weight="normal")
             axes.grid(visible=True)
-            for key, colour, label in (
+            for key, color, label in (
                 ("worst rise", ORANGE, "true worst rise"),
                 ("penalty at start", GREEN, "penalty at a half-way start"),
                 ("penalty", BLUE, "penalty at the image"),
             ):
-                axes.plot(factors, [row[key] for row in rows], "o-", color=colour, markersize=4, label=label)
+                axes.plot(factors, [row[key] for row in rows], "o-", color=color, markersize=4, label=label)
         panels[0].set_ylabel("rise of the loss")
         panels[0].legend(frameon=False, loc="lower left")
 
@@ -135,7 +135,7 @@ def draw_proposition_1(rows: Rows, path: Path) -> None:
 
 def draw_tightness(gains: Mapping[str, Tensor], subtitle: str, path: Path) -> None:
     """Show every quantity of the derivation, one dot an image, with medians."""
-    shown = {**_CHAIN, **dict.fromkeys(_sampled(gains), GREY)}
+    shown = {**_CHAIN, **dict.fromkeys(_sampled(gains), GRAY)}
     with drawing(path, width=8.4, height=0.34 * len(shown) + 1.9) as figure:
         expansion, bound = (_median(gains[name] / gains[tightness.LOSS]) for name in _COMPARED)
         figure.suptitle(
@@ -150,17 +150,17 @@ def draw_tightness(gains: Mapping[str, Tensor], subtitle: str, path: Path) -> No
         axes.set_title(subtitle, fontsize=9, weight="normal")
         axes.grid(visible=True, axis="x")
         margin = axes.get_yaxis_transform()
-        for height, (name, colour) in enumerate(reversed(shown.items())):
+        for height, (name, color) in enumerate(reversed(shown.items())):
             values = gains[name].clamp(min=_LEAST).tolist()
-            axes.plot(values, [height] * len(values), "o", color=colour, alpha=0.3, markersize=5, mew=0)
+            axes.plot(values, [height] * len(values), "o", color=color, alpha=0.3, markersize=5, mew=0)
             middle = _median(gains[name])
-            axes.plot([middle] * 2, [height - 0.35, height + 0.35], color=colour, linewidth=3)
-            axes.text(1.01, height, f"{middle:.3g}", color=colour, va="center", transform=margin)
+            axes.plot([middle] * 2, [height - 0.35, height + 0.35], color=color, linewidth=3)
+            axes.text(1.01, height, f"{middle:.3g}", color=color, va="center", transform=margin)
         axes.set_yticks(range(len(shown)), list(reversed(shown)))
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
-        for group, colour in _GROUPS.items():
-            axes.plot([], [], "o", color=colour, label=group)
+        for group, color in _GROUPS.items():
+            axes.plot([], [], "o", color=color, label=group)
         axes.legend(loc="lower left", frameon=False)
 
 

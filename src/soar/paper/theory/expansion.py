@@ -129,7 +129,7 @@ class Expansion:
         return float(self.at(points).max())
 
     def _sweep(self, points: Tensor, eps: float) -> None:
-        """Maximise along each coordinate in turn, in place."""
+        """Maximize along each coordinate in turn, in place."""
         slopes = self.gradient + points @ self.hessian
         for i, curvature in enumerate(self.hessian.diagonal().tolist()):
             slope = slopes[:, i] - curvature * points[:, i]

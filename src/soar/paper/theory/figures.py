@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 FORMATS = (".svg", ".png", ".pdf")
 
-# Distinguishable for colour-blind readers (Okabe and Ito, 2008).
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6E6E6E"
+# Distinguishable for color-blind readers (Okabe and Ito, 2008).
+BLUE, ORANGE, GREEN, GRAY = "#0072B2", "#D55E00", "#009E73", "#6E6E6E"
 
 # What an SVG turns to on a dark page; text, grid and ground of _STYLE are among them.
 _IN_THE_DARK = {
@@ -28,7 +28,7 @@ _IN_THE_DARK = {
     BLUE: "#56b4e9",
     ORANGE: "#ff9248",
     GREEN: "#35c99b",
-    GREY: "#a9adb5",
+    GRAY: "#a9adb5",
 }
 
 _STYLE: Any = {
@@ -40,10 +40,10 @@ _STYLE: Any = {
     "axes.titlepad": 12,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.edgecolor": GREY,
+    "axes.edgecolor": GRAY,
     "axes.labelcolor": "#333333",
-    "xtick.color": GREY,
-    "ytick.color": GREY,
+    "xtick.color": GRAY,
+    "ytick.color": GRAY,
     "xtick.labelcolor": "#333333",
     "ytick.labelcolor": "#333333",
     "grid.color": "#E4E4E4",
@@ -97,11 +97,11 @@ def drawing(path: Path, width: float = 7.0, height: float = 4.2) -> Iterator[Fig
         drawn = io.BytesIO()
         figure.savefig(drawn, format=kind, dpi=160, metadata=None if kind == "png" else undated)
         content = drawn.getvalue()
-        files.write(path, _with_dark_colours(content.decode()) if kind == "svg" else content)
+        files.write(path, _with_dark_colors(content.decode()) if kind == "svg" else content)
 
 
-def _with_dark_colours(svg: str) -> str:
-    """Add rules that replace every colour on a dark page; matplotlib writes colours into style attributes."""
+def _with_dark_colors(svg: str) -> str:
+    """Add rules that replace every color on a dark page; matplotlib writes colors into style attributes."""
     rules = "".join(
         f'[style*="{kind}: {light.lower()}"] {{ {kind}: {dark} !important }}\n'
         for light, dark in _IN_THE_DARK.items()

@@ -1,4 +1,4 @@
-r"""Section 2 of the paper: an over-parametrised linear model that is perfect and defenceless.
+r"""Section 2 of the paper: an over-parametrized linear model that is perfect and defenseless.
 
 The data lie on a line, x = (x_1, 0, ..., 0), the truth is w* = (1, 0, ..., 0), and the loss of a weight
 vector w is \( l = \frac12 r^2 \) with the residual \( r = \langle x, w - w^* \rangle = x_1 (w_1 - 1) \).
@@ -20,7 +20,7 @@ from torch import Tensor
 from soar import randomness
 from soar.paper.theory.table import Rows
 
-GRADIENT_DESCENT, RIDGE, LASSO, ROBUST = "gradient descent", "ridge", "lasso", "robust regulariser"
+GRADIENT_DESCENT, RIDGE, LASSO, ROBUST = "gradient descent", "ridge", "lasso", "robust regularizer"
 DIMENSIONS = (10, 100, 1000, 3072)
 
 
@@ -43,9 +43,9 @@ def descend(weights: Tensor, second_moment: float, rate: float, steps: int) -> T
 
 
 def descend_robustly(weights: Tensor, first_inputs: Tensor, eps: float, steps: int) -> Tensor:
-    r"""Minimise the exact robust loss by proximal steps, in turn for the unused weights and the first.
+    r"""Minimize the exact robust loss by proximal steps, in turn for the unused weights and the first.
 
-    Each step minimises the robust loss plus the squared distance to where it begins, in units in which the
+    Each step minimizes the robust loss plus the squared distance to where it begins, in units in which the
     curvature of the loss is 1, so none goes up. As long as there is a residual the adversary's second term,
     \( \epsilon E|r| \, ||w_{2:d}||_1 \), works as a lasso and makes weights exactly 0, without its bias.
 

@@ -58,7 +58,7 @@ def exact_maximum(logits: Tensor, labels: Tensor, weight_norm: Tensor | float, r
 
 
 def table(radius: float, factors: Sequence[float] = (1.0, 2.0, 4.0, 8.0, 16.0)) -> Rows:
-    """Show how confidence switches the regulariser off while the adversary stays.
+    """Show how confidence switches the regularizer off while the adversary stays.
 
     A model with its logits multiplied by k is the same classifier with the same boundary, here at a distance
     of 2 from a point that it gets right. The penalty is the rise of the second-order maximum above the loss.

@@ -21,7 +21,7 @@
       const isDark = chosen ? chosen === "dark" : system.matches;
       if (chosen) document.documentElement.dataset.theme = chosen;
       button.textContent = isDark ? "☀ Light" : "☾ Dark";
-      button.setAttribute("aria-label", isDark ? "Switch to light colours" : "Switch to dark colours");
+      button.setAttribute("aria-label", isDark ? "Switch to light colors" : "Switch to dark colors");
     };
     button.addEventListener("click", () => {
       const isDark = chosen ? chosen === "dark" : system.matches;

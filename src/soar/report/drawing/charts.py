@@ -32,7 +32,7 @@ PALETTE: dict[str, tuple[str, str]] = {
 }
 """CSS custom properties that the page defines: on a light ground, on a dark ground
 
-People who see two kinds of colours still tell any two of them apart, by lightness if not by hue.
+People who see two kinds of colors still tell any two of them apart, by lightness if not by hue.
 """
 
 # A phone of 390 pixels shows this almost one to one, so that a font of size 12 can be read there.
@@ -73,7 +73,7 @@ def line_chart(
         log: whether the y axis is logarithmic
         marked: the threat's eps, marked by a dashed line
         smooth: how many points a running mean takes; above 1 the mean is drawn, and the points faintly behind
-        strong: the label of a curve that is drawn thicker, in the colour of the text
+        strong: the label of a curve that is drawn thicker, in the color of the text
         band: what lies between the lower and the upper end of a curve
     """
     if smooth > 1:
@@ -95,7 +95,7 @@ def line_chart(
     entries, said = [], [f"{y_label} against {x_label}."]
     for k, (curve, one) in enumerate(zip(curves, lines, strict=True)):
         is_strong = curve.label == strong
-        # A curve without points keeps its colour to itself: those after it look the same in all charts.
+        # A curve without points keeps its color to itself: those after it look the same in all charts.
         if one:
             entries.append((curve.label, swatch(k, strong=is_strong)))
         drawn.append(line(k, curve.label, one, plane, strong=is_strong))

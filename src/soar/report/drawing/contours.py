@@ -80,7 +80,7 @@ def _cell(corners: list[Place], heights: list[float]) -> list[Segment]:
 
 
 def _crossing(corners: list[Place], heights: list[float], side: int) -> Place:
-    # In this order neighbouring cells compute the same place, to the last digit.
+    # In this order neighboring cells compute the same place, to the last digit.
     start, end = sorted((side, (side + 1) % 4), key=corners.__getitem__)
     (x, y), (to_x, to_y) = corners[start], corners[end]
     share = heights[start] / (heights[start] - heights[end])

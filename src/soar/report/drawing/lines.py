@@ -1,4 +1,4 @@
-"""One line of a chart: its points, its looks in colour and in black and white, and the same in words."""
+"""One line of a chart: its points, its looks in color and in black and white, and the same in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from soar.report.drawing.scales import Axis, is_shown, words
 from soar.report.drawing.svg import coordinate, escaped
 from soar.report.drawing.thinning import running_mean, thin
 
-# Colours tell curves apart for most people on most screens; dashes and markers do so for all, on paper too.
+# Colors tell curves apart for most people on most screens; dashes and markers do so for all, on paper too.
 # Four and five of them: a pair comes again only after 20 curves.
 _DASHES = ("", "7 3", "2 3", "9 3 2 3")
 _MARKERS = (
@@ -23,7 +23,7 @@ _MARKERS = (
     "m0-4l4 4l-4 4l-4-4z",  # diamond
     "m-2.6-2.6l5.2 5.2m0-5.2l-5.2 5.2",  # cross
 )
-_COLOURS = 8
+_COLORS = 8
 _MOST_POINTS = 300
 _MOST_MARKERS = 40  # a curve with more points gets a few markers, only to be told apart
 _FEW_MARKERS = 6
@@ -104,7 +104,7 @@ def line(k: int, label: str, points: list[Point], plane: Plane, *, strong: bool)
         label: its name
         points: its points, as `points_of` gives them
         plane: where they go
-        strong: whether to draw it thicker, in the colour of the text
+        strong: whether to draw it thicker, in the color of the text
     """
     parts = [list(part) for _, part in groupby(points, key=lambda point: point.part)]
     drawn = [_band(part, plane) for part in parts if any(point.low < point.high for point in part)]
@@ -119,13 +119,13 @@ def line(k: int, label: str, points: list[Point], plane: Plane, *, strong: bool)
         if _is_marked(n, len(points), k) or point in alone:
             said = escaped(f"{label}: {plane.say(point)}")
             drawn.append(f'<path d="M{plane.at(point.x, point.y)}{_marker(k)}"><title>{said}</title></path>')
-    return f'<g{_colour(k, strong)} fill="currentColor" stroke-linejoin="round">{"".join(drawn)}</g>'
+    return f'<g{_color(k, strong)} fill="currentColor" stroke-linejoin="round">{"".join(drawn)}</g>'
 
 
 def swatch(k: int, *, strong: bool) -> str:
     """Draw a short piece of a line for the legend: 26 wide, on a base line for text at 0."""
     looks = f'<path d="M0-4h26" {_stroke(k, strong)}/><path d="M13-4{_marker(k)}"/>'
-    return f'<g{_colour(k, strong)} fill="currentColor">{looks}</g>'
+    return f'<g{_color(k, strong)} fill="currentColor">{looks}</g>'
 
 
 def describe(label: str, points: list[Point], plane: Plane) -> str:
@@ -159,9 +159,9 @@ def _path(places: Iterable[str]) -> str:
     return "M" + "L".join(places)
 
 
-def _colour(k: int, strong: bool) -> str:
-    """Return a line its colour; one that matters most has that of the text."""
-    return "" if strong else f' style="color:var(--series-{k % _COLOURS + 1})"'
+def _color(k: int, strong: bool) -> str:
+    """Return a line its color; one that matters most has that of the text."""
+    return "" if strong else f' style="color:var(--series-{k % _COLORS + 1})"'
 
 
 def _stroke(k: int, strong: bool) -> str:

@@ -1,6 +1,6 @@
 """What is drawn on a map: the boundary, what the threat allows, the image and the attack's end.
 
-All of it is dark with a light outline, to be seen on any colour and in both themes.
+All of it is dark with a light outline, to be seen on any color and in both themes.
 """
 
 from __future__ import annotations

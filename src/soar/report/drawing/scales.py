@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from soar import text
 
 _LARGEST = 1e150  # beyond it, differences and powers of ten overflow
-_FLAT = 1e-6  # a range this small beside its numbers cannot be labelled in few digits
+_FLAT = 1e-6  # a range this small beside its numbers cannot be labeled in few digits
 _MINUS, _TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from soar.report.drawing.colours import DIVERGING, SEQUENTIAL, Shading, shaded
+from soar.report.drawing.colors import DIVERGING, SEQUENTIAL, Shading, shaded
 from soar.report.drawing.data import Surface
 from soar.report.drawing.grids import Grid, grid
 from soar.report.drawing.overlays import keys, overlay
@@ -43,7 +43,7 @@ _NAMES: dict[Values, str] = {"loss": "loss (cross-entropy)", "margin": "margin: 
 def surface(drawn: Surface, *, values: Values, title: str, limits: Limits | None = None) -> str:
     """Draw a map of the loss or of the margin around an image.
 
-    The margin's colours have their turning point at 0, so that they tell right from wrong; those of the loss
+    The margin's colors have their turning point at 0, so that they tell right from wrong; those of the loss
     begin at 0. On both, a line shows where the answer changes: a masked network has a loss that is flat
     around the image although that line is near.
 
@@ -51,16 +51,16 @@ def surface(drawn: Surface, *, values: Values, title: str, limits: Limits | None
         drawn: the numbers
         values: which of them
         title: the heading, drawn above the map
-        limits: the range of the colours, from `shared_limits`, to compare several maps; numbers
-            beyond take the last colour
+        limits: the range of the colors, from `shared_limits`, to compare several maps; numbers
+            beyond take the last color
     """
     numbers, margin = _numbers(drawn, values), _numbers(drawn, "margin")
     parts, top = heading(title, _NAMES[values], WIDTH)
     if len(drawn.along) < 2 or not numbers.shown.size:
         return nothing(parts, top, WIDTH, title=title)
     ticks = nice_ticks(*_range(limits or shared_limits([drawn], values), values))
-    colours = SEQUENTIAL if values == "loss" else DIVERGING
-    shading = Shading(colours, ticks[0], ticks[-1], _BANDS - _BANDS % (len(ticks) - 1))
+    colors = SEQUENTIAL if values == "loss" else DIVERGING
+    shading = Shading(colors, ticks[0], ticks[-1], _BANDS - _BANDS % (len(ticks) - 1))
     x = Axis(low=drawn.along[0], high=drawn.along[-1], start=_LEFT, end=_LEFT + _SIDE)
     y = Axis(low=drawn.along[0], high=drawn.along[-1], start=top + _SIDE, end=top)
     # Rows of a picture go down, the numbers go up.
@@ -76,7 +76,7 @@ def surface(drawn: Surface, *, values: Values, title: str, limits: Limits | None
 
 
 def shared_limits(pictures: Iterable[Surface], values: Values) -> Limits:
-    """Find a range of colours for several pictures: all their numbers and 0, but no loss above 5.
+    """Find a range of colors for several pictures: all their numbers and 0, but no loss above 5.
 
     Margins are best left to the range of each picture: their size is that of the logits, and says nothing.
 
@@ -94,7 +94,7 @@ def _numbers(drawn: Surface, values: Values) -> Grid:
 
 
 def _range(limits: Limits, values: Values) -> Limits:
-    """Lay the range so that 0 has the middle colour of the margin, and the first one of the loss."""
+    """Lay the range so that 0 has the middle color of the margin, and the first one of the loss."""
     if values == "loss":
         return min(0.0, limits[0]), max(_LEAST_LOSS, limits[1])
     size = max(map(abs, limits)) or 1.0
@@ -123,7 +123,7 @@ def _axes(x: Axis, y: Axis) -> list[str]:
 
 
 def _bar(shading: Shading, numbers: Grid, ticks: Sequence[float], top: float) -> list[str]:
-    """Draw the colours with their numbers; an end that stands for more than its number says so."""
+    """Draw the colors with their numbers; an end that stands for more than its number says so."""
     levels = np.linspace(shading.high, shading.low, 2 * shading.bands + 1)[1::2]
     parts = [_image(shaded(levels[:, None], shading), _BAR, top, _BAR_WIDTH, ' image-rendering="pixelated"')]
     names = tick_words(ticks)

@@ -97,7 +97,7 @@ def wrapped(words: str, most: float, size: float, lines: int) -> list[str]:
 
 
 def text(x: float, y: float, words: str, *, size: float = 12, anchor: str = "start", extra: str = "") -> str:
-    """Place a text; its colour is that of the page's text.
+    """Place a text; its color is that of the page's text.
 
     Args:
         x: where it starts, ends or has its middle, as the anchor says

@@ -31,7 +31,7 @@ def thin(values: Sequence[float], most: int) -> list[int]:
 
 
 def running_mean(values: Sequence[float], window: int) -> list[float]:
-    """Average each number with its neighbours; what is not finite counts for nothing and stays.
+    """Average each number with its neighbors; what is not finite counts for nothing and stays.
 
     Args:
         values: any numbers

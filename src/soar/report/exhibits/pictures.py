@@ -14,7 +14,7 @@ LARGEST = 48
 
 
 def png(image: Tensor) -> bytes:
-    """Draw an image: grey for one channel, colour for three, the mean of any other number.
+    """Draw an image: gray for one channel, color for three, the mean of any other number.
 
     A picture of up to 48 pixels a side shows every pixel as it is; a larger image is averaged down.
 
@@ -39,7 +39,7 @@ def png(image: Tensor) -> bytes:
 
 
 def change(delta: Tensor, factor: float) -> bytes:
-    """Draw a perturbation around grey, which stands for no change.
+    """Draw a perturbation around gray, which stands for no change.
 
     Args:
         delta: (channels, height, width)

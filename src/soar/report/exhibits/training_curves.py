@@ -14,7 +14,7 @@ from soar.report.drawing.data import Curve
 from soar.training.guards import Guards
 
 MOST_POINTS = 150
-"""A longer curve is averaged over neighbouring steps: a chart is not wider, and steps are noisy."""
+"""A longer curve is averaged over neighboring steps: a chart is not wider, and steps are noisy."""
 NOT_FIGURES = {"step", "epoch", "kind", "seconds"}
 VALIDATION = "validation"
 

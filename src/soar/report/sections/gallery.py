@@ -115,7 +115,7 @@ class _Track:
         return tag(
             "article",
             tag("h4", "Example ", self.specimen.index, ": ", tag("span", label)),
-            self._judgement(frame),
+            self._judgment(frame),
             tag(
                 "div",
                 _picture(first.image, "clean", f"example {self.specimen.index}, clean"),
@@ -144,7 +144,7 @@ class _Track:
     def _is_right(self, frame: Frame) -> bool:
         return frame.probabilities[self.specimen.label] == max(frame.probabilities)
 
-    def _judgement(self, frame: Frame) -> Html:
+    def _judgment(self, frame: Frame) -> Html:
         is_right = self._is_right(frame)
         return tag(
             "p",

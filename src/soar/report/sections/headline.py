@@ -60,7 +60,7 @@ def _card(run: RunContent, *, is_best: bool) -> Html:
         tag("p", f"95% interval {interval(low, high)}%", class_="interval"),
         _ruler(found),
         tag("p", tag("b", percent(found.accuracy(CLEAN))), f" clean, {interval(*found.interval(CLEAN))}%"),
-        tag("p", mark(verdict), class_="judgement"),
+        tag("p", mark(verdict), class_="judgment"),
         tag("p", verdict.reason, class_="reason"),
         *(tag("p", f"! {note}", class_="note") for note in found.notes),
         tag("p", f"{len(found)} images of {found.data}, {found.threat}", class_="small"),

@@ -33,7 +33,7 @@ def code(text: str) -> Html:
 
 
 def mark(found: Standing) -> Html:
-    """Write a verdict with its sign and colour."""
+    """Write a verdict with its sign and color."""
     sign = tag("span", found.sign, class_="sign", aria_hidden="true")
     return tag("span", sign, " ", found.word, class_=f"verdict {found.kind}")
 
@@ -93,7 +93,7 @@ def chart(drawing: str, kind: str = "") -> Html:
     return tag("figure", Html(drawing), class_=f"chart {kind}".strip())
 
 
-def labelled(run: RunContent) -> str:
+def labeled(run: RunContent) -> str:
     """Name a run in a legend, with a warning where it is masked."""
     return f"{run.name} (masked)" if standing(run).is_masked else run.name
 

@@ -10,7 +10,7 @@ from soar.report.content import RunContent, standing
 from soar.report.drawing.charts import line_chart
 from soar.report.markup import Html, tag
 from soar.report.sections.headline import distrusted
-from soar.report.sections.layout import chart, code, labelled, missing, section
+from soar.report.sections.layout import chart, code, labeled, missing, section
 
 
 def radius(runs: Sequence[RunContent]) -> Html:
@@ -62,7 +62,7 @@ def _by_attack(run: RunContent) -> Html:
 
 
 def _worst_cases(runs: Sequence[RunContent]) -> Html:
-    curves = [replace(run.accuracy_by_eps[-1], label=labelled(run)) for run in runs]
+    curves = [replace(run.accuracy_by_eps[-1], label=labeled(run)) for run in runs]
     threats = {run.assessment.threat for run in runs}
     drawing = line_chart(
         curves,

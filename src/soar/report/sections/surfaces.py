@@ -17,7 +17,7 @@ _LESSON = (
     " direction: the gradient shows the way. Three signs of masking: the loss is a flat plain around the"
     " image while the margin has slopes (the softmax is saturated, and attacks on the cross-entropy are"
     " blind); the surface is a patchwork of cliffs; or the random direction does as much harm as the attack."
-    " Colours have a scale of their own in every picture."
+    " Colors have a scale of their own in every picture."
 )
 
 

@@ -9,7 +9,7 @@ from soar.report.content import RunContent
 from soar.report.drawing.charts import line_chart
 from soar.report.drawing.data import Curve
 from soar.report.markup import Html, join, tag
-from soar.report.sections.layout import chart, code, labelled, missing, section
+from soar.report.sections.layout import chart, code, labeled, missing, section
 
 # What everyone wants to see, with its title; what else was logged is folded up under its own name.
 _TITLES = {
@@ -57,11 +57,11 @@ def _of_one(run: RunContent) -> list[Html]:
 
 
 def _of_all(runs: Sequence[RunContent], name: str) -> Html:
-    """Chart one quantity of all runs; a run without it keeps its colour for itself."""
+    """Chart one quantity of all runs; a run without it keeps its color for itself."""
     curves = []
     for run in runs:
         found = next((curve for curve in run.training if curve.label == name), Curve(label=name, x=(), y=()))
-        curves.append(replace(found, label=labelled(run)))
+        curves.append(replace(found, label=labeled(run)))
     return _chart(_TITLES.get(name, name.replace("_", " ")), curves, name)
 
 

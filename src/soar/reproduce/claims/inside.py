@@ -109,12 +109,12 @@ SOAR_COMPLETE = (
 
 NUMBER_OF_SAMPLES = (
     Claim(
-        "One z is enough: the regularised loss with one z is within 2 % of that with a hundred.",
+        "One z is enough: the regularized loss with one z is within 2 % of that with a hundred.",
         "appendix E.4",
         All(*(Near(At(row, "n=1"), At(row, "n=100"), share=0.02) for row in _CHECKPOINTS)),
     ),
     Claim(
-        "SOAR lowers the regularised loss.",
+        "SOAR lowers the regularized loss.",
         "its numbers",
         higher("Beginning of SOAR", "End of SOAR", "n=1", "n=10", "n=100"),
     ),

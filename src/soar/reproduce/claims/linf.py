@@ -6,7 +6,7 @@ from soar.reproduce.claims.checks import All, At, Level
 from soar.reproduce.claims.claim import Claim
 from soar.reproduce.claims.phrases import falls, higher, highest, keeps, loses_most, lowest
 
-_DEFENCES = (
+_DEFENSES = (
     "ResNet / ADV",
     "ResNet / TRADES",
     "ResNet / MART",
@@ -21,16 +21,16 @@ _COMPONENTS = ("ADV", "TRADES", "MART", "MMA", "FOAR", "SOAR")
 
 _WHITE_BOX = (
     Claim("SOAR beats ADV under PGD-20.", "section 5.1", higher(_SOAR, _ADV, "PGD20")),
-    Claim("SOAR is the most robust ResNet under FGSM.", "bold print", highest(_SOAR, _DEFENCES, "FGSM")),
+    Claim("SOAR is the most robust ResNet under FGSM.", "bold print", highest(_SOAR, _DEFENSES, "FGSM")),
     Claim(
         "SOAR keeps the highest clean accuracy of the defended ResNets.",
         "its numbers",
-        highest(_SOAR, _DEFENCES, "Standard"),
+        highest(_SOAR, _DEFENSES, "Standard"),
     ),
     Claim(
-        "Every defence costs clean accuracy.",
+        "Every defense costs clean accuracy.",
         "its numbers",
-        highest(_STANDARD, (_STANDARD, *_DEFENCES), "Standard"),
+        highest(_STANDARD, (_STANDARD, *_DEFENSES), "Standard"),
     ),
     Claim(
         "The undefended ResNet has less than 1 % left under PGD-20.",
@@ -50,7 +50,7 @@ _WHITE_BOX = (
     Claim(
         "FOAR is the least robust of the defended ResNets under PGD-20.",
         "section 5.1",
-        lowest(_FOAR, _DEFENCES, "PGD20"),
+        lowest(_FOAR, _DEFENSES, "PGD20"),
     ),
     Claim(
         "A thousand steps add little: SOAR loses less than 2 points from PGD-20 to PGD-1000.",
@@ -69,7 +69,7 @@ ADV_LINF = (
     Claim(
         "SOAR is the most robust ResNet under every PGD attack.",
         "section 5.1",
-        highest(_SOAR, _DEFENCES, "PGD20", "PGD100", "PGD200", "PGD1000", "PGD20-50"),
+        highest(_SOAR, _DEFENSES, "PGD20", "PGD100", "PGD200", "PGD1000", "PGD20-50"),
     ),
     Claim(
         "SOAR on the small network keeps up with defended WideResNets: at most 2 points behind under PGD-20.",
@@ -88,21 +88,21 @@ ADV_LINF_WITH_STD = (
     Claim(
         "SOAR is the most robust ResNet under every PGD attack, beyond the spread over trainings.",
         "appendix E.10",
-        highest(_SOAR, _DEFENCES, "PGD20", "PGD1000", "PGD20-50"),
+        highest(_SOAR, _DEFENSES, "PGD20", "PGD1000", "PGD20-50"),
     ),
 )
 
 _BLACK_BOX = (
-    Claim("SOAR is the most robust ResNet under SimBA.", "section 5.2", highest(_SOAR, _DEFENCES, "SimBA")),
+    Claim("SOAR is the most robust ResNet under SimBA.", "section 5.2", highest(_SOAR, _DEFENSES, "SimBA")),
     Claim(
         "SOAR is the most robust ResNet under attacks transferred from a ResNet.",
         "section 5.2",
-        highest(_SOAR, _DEFENCES, "PGD20-R", "PGD1000-R"),
+        highest(_SOAR, _DEFENSES, "PGD20-R", "PGD1000-R"),
     ),
     Claim(
         "SOAR is the most robust ResNet under attacks transferred from a WideResNet.",
         "section 5.2",
-        highest(_SOAR, _DEFENCES, "PGD20-W", "PGD1000-W"),
+        highest(_SOAR, _DEFENSES, "PGD20-W", "PGD1000-W"),
     ),
     Claim(
         "FOAR is below SOAR under every black-box attack.",
@@ -112,7 +112,7 @@ _BLACK_BOX = (
     Claim(
         "SimBA breaks every ResNet more often than a transferred attack does.",
         "section 5.2",
-        All(*(falls(row, column, "SimBA") for row in _DEFENCES for column in _TRANSFER)),
+        All(*(falls(row, column, "SimBA") for row in _DEFENSES for column in _TRANSFER)),
     ),
 )
 

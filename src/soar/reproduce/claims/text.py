@@ -39,11 +39,11 @@ THEORY = (
         Above(_at(f"{_LINEAR} its loss under attack"), _at(f"{_LINEAR} loss of gradient descent"), by=1.0),
     ),
     Claim(
-        "A robust regulariser takes that rise away.",
+        "A robust regularizer takes that rise away.",
         "section 2",
         Above(
             _at(f"{_LINEAR} its loss under attack"),
-            _at(f"{_LINEAR} robust regulariser, loss under attack"),
+            _at(f"{_LINEAR} robust regularizer, loss under attack"),
             by=1.0,
         ),
     ),

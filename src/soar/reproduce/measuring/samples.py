@@ -16,7 +16,7 @@ from soar.reproduce.measuring.subject import BATCH, Found, Subject, mean
 
 
 def samples(subject: Subject) -> Found:
-    """Give the mean of the regularised loss over test images.
+    """Give the mean of the regularized loss over test images.
 
     Args:
         subject: network and images; the options say how many directions, and the objective's own options
@@ -27,12 +27,12 @@ def samples(subject: Subject) -> Found:
     assert isinstance(built, SOAR)
     images, labels, index = subject.inputs()
     batches = zip(images.split(BATCH), labels.split(BATCH), index.split(BATCH), strict=True)
-    found = torch.cat([regularised_losses(built, *batch, samples=count) for batch in batches])
+    found = torch.cat([regularized_losses(built, *batch, samples=count) for batch in batches])
     passes = built.start.kind.startswith("pgd-") + 1 + count
     return mean(found, forward=passes, backward=passes)
 
 
-def regularised_losses(objective: SOAR, x: Tensor, y: Tensor, index: Tensor, *, samples: int) -> Tensor:
+def regularized_losses(objective: SOAR, x: Tensor, y: Tensor, index: Tensor, *, samples: int) -> Tensor:
     r"""Give \( l(x') + \frac1n \sum_i R(x'; z_i) \) of every example, with what the objective trains with.
 
     The mean over a batch is the objective's own loss with so many samples, at step 0. That keeps the graphs

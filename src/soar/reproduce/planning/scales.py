@@ -57,7 +57,7 @@ class Scale:
 
 
 _SMALL = (
-    "Not the paper's experiment: networks with a quarter of the channels, 8 epochs without a defence and 4"
+    "Not the paper's experiment: networks with a quarter of the channels, 8 epochs without a defense and 4"
     " with one (1 in sweeps) instead of 120 to 200, all from the same undefended network, 45,000 training"
     " images, and 500 attacked images (200 for SimBA and Square) instead of 10,000. Compare rows with each"
     " other, not with the paper's level."

@@ -103,8 +103,8 @@ _THEORY: tuple[tuple[str, dict[str, Any], float | None], ...] = (
         (_EPS * 3072) ** 2 / math.pi,
     ),
     (
-        "linear regression, d 3072: robust regulariser, loss under attack",
-        {"part": "linear", "where": {"d": 3072, "fit": "robust regulariser"}, "column": "attacked"},
+        "linear regression, d 3072: robust regularizer, loss under attack",
+        {"part": "linear", "where": {"d": 3072, "fit": "robust regularizer"}, "column": "attacked"},
         0.0,
     ),
     (

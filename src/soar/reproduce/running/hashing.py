@@ -17,7 +17,7 @@ _WITHOUT_EFFECT = ("save_minutes", "save_steps", "workers")
 def recipe_hash(recipe: Recipe, start: str = "") -> str:
     """Give 16 hexadecimal digits that stand for everything that decides what a training gives.
 
-    Defaults of the model and the objective count as if the recipe spelt them out, so that nothing made with
+    Defaults of the model and the objective count as if the recipe spelled them out, so that nothing made with
     an older default passes for something made with a newer one. The description, and how often checkpoints
     are written, have no part in it.
 
@@ -35,8 +35,8 @@ def recipe_hash(recipe: Recipe, start: str = "") -> str:
     from soar.objectives import OBJECTIVES
 
     table = recipe.as_table()
-    table["model"] = MODELS.spelt_out(recipe.model["name"], table["model"])
-    table["objective"] = OBJECTIVES.spelt_out(recipe.objective["name"], table["objective"])
+    table["model"] = MODELS.spelled_out(recipe.model["name"], table["model"])
+    table["objective"] = OBJECTIVES.spelled_out(recipe.objective["name"], table["objective"])
     del table["description"]
     for name in _WITHOUT_EFFECT:
         table["training"].pop(name, None)

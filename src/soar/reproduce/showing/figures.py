@@ -27,7 +27,7 @@ _LINE = 11.0  # the height of a bar with its number
 _ROW = 32.0
 _SIZE = 10.0  # of numbers
 _MOST_COLUMNS = 7  # more would make the numbers too small on a page
-# As an image of a page, a picture sees neither the page's colours nor its theme.
+# As an image of a page, a picture sees neither the page's colors nor its theme.
 _GROUND = ("#1f2328", "#e6edf3")
 
 
@@ -86,8 +86,8 @@ def _band(
 
 
 def standalone(drawn: str, wide: float) -> str:
-    """Give a picture its colours, for a light and a dark ground, so that it can be a file of its own."""
-    light, dark = (";".join(f"{name}:{colours[k]}" for name, colours in PALETTE.items()) for k in range(2))
+    """Give a picture its colors, for a light and a dark ground, so that it can be a file of its own."""
+    light, dark = (";".join(f"{name}:{colors[k]}" for name, colors in PALETTE.items()) for k in range(2))
     style = (
         f"<style>svg{{color:{_GROUND[0]};{light}}}"
         f"@media (prefers-color-scheme:dark){{svg{{color:{_GROUND[1]};{dark}}}}}</style>"
@@ -143,7 +143,7 @@ def _whisker(low: float, high: float, at: float) -> str:
 
 
 def _looks(paper: bool) -> str:
-    """The paper's bars are empty and ours are filled, so that they differ without colours too."""
+    """The paper's bars are empty and ours are filled, so that they differ without colors too."""
     if paper:
         return 'fill="currentColor" fill-opacity=".12" stroke="currentColor" stroke-opacity=".6"'
     return 'fill="var(--series-1)"'

@@ -24,13 +24,13 @@ class Thresholds:
 
     >>> limits = Thresholds(suspicious=0.06, masked=0.12)
     >>> limits.judge(0.36, 0.30), limits.judge(0.09, 0.04), limits.judge(0.09, 0.01).finding
-    (Judgement(finding='masked', excess=3.0), Judgement(finding='suspicious', excess=1.33), 'sound')
+    (Judgment(finding='masked', excess=3.0), Judgment(finding='suspicious', excess=1.33), 'sound')
     """
 
     suspicious: float
     masked: float = math.inf
 
-    def judge(self, share: float, low: float) -> Judgement:
+    def judge(self, share: float, low: float) -> Judgment:
         """Say what a share means.
 
         Args:
@@ -41,8 +41,8 @@ class Thresholds:
         for finding, limit in limits.items():
             excess = min(share / limit, low / (limit / 2))
             if excess >= 1:
-                return Judgement(finding, round(excess, 2))
-        return Judgement("sound", round(max(0.0, excess), 2))
+                return Judgment(finding, round(excess, 2))
+        return Judgment("sound", round(max(0.0, excess), 2))
 
     def compare(self, before: Tensor, after: Tensor) -> Comparison:
         """Set what one attack leaves against what another leaves of the same examples.
@@ -85,11 +85,11 @@ class Comparison:
     difference: float
     low: float
     high: float
-    judged: Judgement
+    judged: Judgment
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Judgment:
     """A finding, and how far beyond its threshold the number lies."""
 
     finding: Verdict
@@ -97,7 +97,7 @@ class Judgement:
 
     @property
     def gravity(self) -> tuple[int, float]:
-        """What the gravest of several judgements is found by."""
+        """What the gravest of several judgments is found by."""
         return SEVERITY[self.finding], self.excess
 
 

@@ -1,4 +1,4 @@
-"""Maps from numbers to colours, and grids of numbers as small PNG pictures."""
+"""Maps from numbers to colors, and grids of numbers as small PNG pictures."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _UNKNOWN = (128, 128, 128)
 
 @dataclass(frozen=True)
 class Shading:
-    """Equal bands of numbers between two limits, a colour each; numbers beyond take the last one.
+    """Equal bands of numbers between two limits, a color each; numbers beyond take the last one.
 
     Args:
-        colours: a map, as hexadecimal colours at equal distances
+        colors: a map, as hexadecimal colors at equal distances
         low: where the first band begins
         high: where the last one ends
         bands: how many there are
     """
 
-    colours: Sequence[str]
+    colors: Sequence[str]
     low: float
     high: float
     bands: int
 
     def palette(self) -> list[tuple[int, int, int]]:
-        """Return the colour of each band.
+        """Return the color of each band.
 
         >>> Shading(("#000000", "#ffffff"), 0, 1, 3).palette()
         [(0, 0, 0), (128, 128, 128), (255, 255, 255)]
         """
-        known = np.array([[int(one[k : k + 2], 16) for k in (1, 3, 5)] for one in self.colours])
+        known = np.array([[int(one[k : k + 2], 16) for k in (1, 3, 5)] for one in self.colors])
         at = np.linspace(0, len(known) - 1, self.bands)
         mixed = [np.interp(at, np.arange(len(known)), known[:, k]).round().astype(int) for k in range(3)]
         return [(int(r), int(g), int(b)) for r, g, b in zip(*mixed, strict=True)]
@@ -61,7 +61,7 @@ class Shading:
 def shaded(numbers: NDArray[np.float64], shading: Shading) -> str:
     """Paint numbers as a PNG picture, the first row on top, and give it as a data URI."""
     painted = Image.fromarray(shading.band(numbers))
-    painted.putpalette([part for colour in (*shading.palette(), _UNKNOWN) for part in colour])
+    painted.putpalette([part for color in (*shading.palette(), _UNKNOWN) for part in color])
     stored = io.BytesIO()
     painted.save(stored, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(stored.getvalue()).decode()
