@@ -27,7 +27,7 @@ LAYERS = {
     "training": "training",
     "evaluation": "evaluation",
     "report | interop | export": "report | interop | export",
-    "experiments": "bench paper reproduce studies",
+    "experiments": "bench experiments paper studies",
     "cli": "cli __main__",
 }
 # Height, part of the layer, and name of the layer, by the first name below `soar`.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from soar.reproduce.running.local import Local
-from soar.reproduce.running.worker import perform
-from tests.reproduce.made import Pretender
+from soar.experiments.running.local import Local
+from soar.experiments.running.worker import perform
+from tests.experiments.made import Pretender
 
 
 @pytest.fixture

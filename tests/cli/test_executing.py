@@ -5,11 +5,11 @@ import argparse
 import pytest
 
 from soar.cli import executing
-from soar.reproduce.planning.plan import Plan
-from soar.reproduce.running.cluster import Cluster
-from soar.reproduce.running.job import Ending
-from soar.reproduce.running.local import Local, cores
-from tests.reproduce.made import measuring, training
+from soar.experiments.planning.plan import Plan
+from soar.experiments.running.cluster import Cluster
+from soar.experiments.running.job import Ending
+from soar.experiments.running.local import Local, cores
+from tests.experiments.made import measuring, training
 
 
 def asked(*words: str) -> argparse.Namespace:

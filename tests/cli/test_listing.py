@@ -15,7 +15,7 @@ from soar.evaluation.suites import SUITES
 from soar.models import MODELS
 from soar.objectives import OBJECTIVES
 from soar.registry import Registry
-from soar.reproduce.conduct import ORDER
+from soar.experiments.conduct import ORDER
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,7 +10,7 @@ import pytest
 from soar import files
 from soar.cli.main import main
 from tests.cli.tiny import TINY
-from tests.reproduce.made import Pretender
+from tests.experiments.made import Pretender
 
 SWEEP = ["sweep", "demo-robust", "--grid", "objective.steps=1", *TINY, "--max_steps", "1"]
 STUDY = 'description = "d"\nrecipe = "demo-robust"\nattacks = ["fgsm"]\n[[arms]]\nname = "one"\n'

@@ -13,8 +13,8 @@ import pytest
 from soar.cli.main import main
 from soar.errors import FileError
 from soar.evaluation import files
-from soar.reproduce.running.job import Job
-from tests.reproduce.made import Pretender
+from soar.experiments.running.job import Job
+from tests.experiments.made import Pretender
 
 TWO = ["reproduce", "adv_linf", "--scale", "smoke", "--only", "ResNet / Standard", "ResNet / ADV"]
 ONE = ["reproduce", "confidence", "--scale", "smoke", "--only", "Standard", "--jobs", "1"]
@@ -100,7 +100,7 @@ def test_a_full_disk_fails_a_job_with_one_line_and_a_later_call_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "write_json", full)
-        patch.setattr("soar.reproduce.table_file.write_json", full)
+        patch.setattr("soar.experiments.table_file.write_json", full)
         assert main(ONE) == 2
     shown = capsys.readouterr()
     assert "failed: " in shown.err

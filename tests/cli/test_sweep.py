@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from soar.cli.main import main
-from soar.reproduce.running.worker import perform
-from tests.reproduce.made import Pretender
+from soar.experiments.running.worker import perform
+from tests.experiments.made import Pretender
 
 FIELDS = [
     *(

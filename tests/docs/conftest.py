@@ -14,10 +14,10 @@ from soar.attacks import ATTACKS
 from soar.data import Dataset, loading
 from soar.objectives import OBJECTIVES
 from soar.recipes import Recipe
-from soar.reproduce.running.local import Local
-from soar.reproduce.running.worker import perform
+from soar.experiments.running.local import Local
+from soar.experiments.running.worker import perform
 from tests.docs.running import ROOT
-from tests.reproduce.made import Pretender
+from tests.experiments.made import Pretender
 
 TRAIN, HELD_OUT, TEST = 64, 10, 12
 

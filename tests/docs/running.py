@@ -25,7 +25,7 @@ import soar
 from soar import recipes
 from soar.cli.main import TAKES_FIELDS, main, make_parser
 from soar.paper.theory import command
-from soar.reproduce.showing import results_page
+from soar.experiments.showing import results_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +36,7 @@ ONLY_PARSED = {
     ("soar", "bench"): "measures, which says nothing on a busy machine; tests/cli/test_bench.py runs it",
 }
 ONLY_PARSED_FLAGS = {
-    "--cluster": "needs a cluster; tests/reproduce starts one of Ray's",
+    "--cluster": "needs a cluster; tests/experiments starts one of Ray's",
     "--device": "may name a GPU",
 }
 PARTS_ONLY_PARSED = {"tightness": "takes the whole Hessian of a network; tests/paper/theory runs it"}
@@ -107,7 +107,7 @@ def run_command(words: Sequence[str], where: str) -> None:
         run_soar(words, where)
     elif words[:2] == ["python", "-m"] and words[2] in ("soar.paper.theory", "tools.figures"):
         run_paper(words[2], words[3:], where)
-    elif words[:3] == ["python", "-m", "soar.reproduce.showing.results_page"]:
+    elif words[:3] == ["python", "-m", "soar.experiments.showing.results_page"]:
         assert results_page.main(words[3:]) == 0, f"{where}: {' '.join(words)}"
     elif words[0] == "pip" or (words[:2] == ["python", "-m"] and words[2] in ("pip", "mkdocs", "build")):
         check_extras(words, where)

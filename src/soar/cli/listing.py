@@ -37,9 +37,9 @@ def _rows(kind: str) -> Iterable[tuple[str, str, str]]:
 
         return [(name, studies.load(name).description, "") for name in studies.names()]
     if kind == "tables":
-        from soar.reproduce.conduct import ORDER
-        from soar.reproduce.planning.experiments import experiment
-        from soar.reproduce.planning.scales import SCALES
+        from soar.experiments.conduct import ORDER
+        from soar.experiments.planning.experiments import experiment
+        from soar.experiments.planning.scales import SCALES
 
         return [(name, experiment(name, SCALES["small"]).table.gist, "") for name in ORDER]
     if kind == "datasets":

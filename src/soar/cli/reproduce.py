@@ -13,7 +13,7 @@ from soar.cli.executing import add_executor_flags, make_executor, tell_failures
 from soar.errors import UserError
 
 if TYPE_CHECKING:
-    from soar.reproduce.table_result import TableResult
+    from soar.experiments.table_result import TableResult
 
 DESCRIPTION = "Train and measure what tables of the paper need; print its numbers, ours and the difference."
 
@@ -52,11 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Plan, work, compare; a second call goes on with what an earlier one did not finish."""
     from rich.console import Console
 
-    from soar.reproduce import conduct
-    from soar.reproduce.planning.scales import scale
-    from soar.reproduce.running.cache import Cache
-    from soar.reproduce.showing import show
-    from soar.reproduce.showing.watch import Watch
+    from soar.experiments import conduct
+    from soar.experiments.planning.scales import scale
+    from soar.experiments.running.cache import Cache
+    from soar.experiments.showing import show
+    from soar.experiments.showing.watch import Watch
 
     ids = conduct.tables(arguments.tables)
     executor, room, device = make_executor(arguments)
@@ -127,8 +127,8 @@ def _tell(result: TableResult, folder: Path) -> None:
     """Print a table with the claims about it, and keep it as numbers and as text."""
     from rich.console import Console
 
-    from soar.reproduce import conduct, table_file
-    from soar.reproduce.showing import show
+    from soar.experiments import conduct, table_file
+    from soar.experiments.showing import show
 
     console = Console(record=True, width=None if Console().is_terminal else 140)
     show.table(console, result, conduct.paper_of(result))

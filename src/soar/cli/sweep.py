@@ -14,8 +14,8 @@ from soar.cli.executing import add_executor_flags, make_executor, tell_failures
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from soar.reproduce.grid import Sweep
-    from soar.reproduce.sweep import Point
+    from soar.experiments.grid import Sweep
+    from soar.experiments.sweep import Point
 
 DESCRIPTION = "Train a recipe at every place of a grid, select on validation robust accuracy."
 
@@ -43,12 +43,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Plan, train, select; a second call goes on with what an earlier one did not finish."""
     from rich.console import Console
 
-    from soar.reproduce import grid, sweep
-    from soar.reproduce.planning.pace import timed
-    from soar.reproduce.planning.plan import plan
-    from soar.reproduce.running.cache import Cache
-    from soar.reproduce.showing import show
-    from soar.reproduce.showing.watch import Watch
+    from soar.experiments import grid, sweep
+    from soar.experiments.planning.pace import timed
+    from soar.experiments.planning.plan import plan
+    from soar.experiments.running.cache import Cache
+    from soar.experiments.showing import show
+    from soar.experiments.showing.watch import Watch
 
     asked = grid.Sweep(
         recipe=arguments.recipe,
@@ -86,8 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _tell(console: Console, asked: Sweep, found: list[Point], folder: Path) -> None:
     """Print the result and keep it as numbers, text and a chart."""
-    from soar.reproduce import sweep
-    from soar.reproduce.showing import show, sweep_show
+    from soar.experiments import sweep
+    from soar.experiments.showing import show, sweep_show
 
     console.print()
     console.print(sweep_show.table(asked, found))

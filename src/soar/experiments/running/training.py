@@ -1,0 +1,100 @@
+"""Train a network into the cache, or go on with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from soar import recipes
+from soar.device import choose
+from soar.errors import UserError
+from soar.experiments.running.cache import Cache, Say
+from soar.experiments.running.hashing import is_hash_of, recipe_hash
+from soar.runs import Run
+
+
+def train(key: str, payload: dict[str, Any], say: Say) -> None:
+    """Train what a job says, unless it is there already; go on where an earlier call was interrupted.
+
+    Args:
+        key: the hash of the recipe and of the network it starts from
+        payload: recipe, start, cache, root, device and processes
+        say: takes lines of progress
+
+    Raises:
+        UserError: if the recipe makes no sense, its data are not there, or a guard stopped the training
+        KeyboardInterrupt: when a signal asked to stop, with the signal's name; a checkpoint was saved
+    """
+    cache = Cache(Path(payload["cache"]))
+    recipe = cache.started(recipes.from_table(payload["recipe"], f"job {key}"), payload["start"])
+    if not is_hash_of(key, recipe):
+        raise UserError(f"job {key}: its recipe has another hash, {recipe_hash(recipe, payload['start'])}")
+    with cache.reserved(key, say):
+        _set_aside_if_damaged(cache, key, say)
+        condition = cache.condition(key)
+        if condition.name in ("absent", "unfinished"):
+            _check_start(cache, payload["start"])
+            run = Run(cache.network(key), recipe)
+            together = payload.get("processes", 1) > 1
+            (_train_together if together else _train_here)(run, payload, say)
+            condition = cache.condition(key)
+        if condition.name == "stopped":
+            raise UserError(f"training was stopped: {condition.why} ({cache.network(key)})")
+        if condition.name != "trained":
+            raise UserError(f"{cache.network(key)} is {condition} after training")
+
+
+def _set_aside_if_damaged(cache: Cache, key: str, say: Say) -> None:
+    condition = cache.condition(key)
+    if condition.name == "damaged":
+        aside = cache.set_aside(cache.network(key))
+        say(f"{cache.network(key)} is damaged: {condition.why}; now {aside.name}, and it is trained again")
+
+
+def _check_start(cache: Cache, start: str) -> None:
+    """Refuse to begin with weights other than those that validation chose."""
+    condition = cache.condition(start) if start else None
+    if condition is not None and condition.name != "trained":
+        raise UserError(f"the network to start from, {cache.network(start)}, is {condition}")
+
+
+def _train_here(run: Run, payload: dict[str, Any], say: Say) -> None:
+    from soar.training.prepare import prepare
+
+    root = Path(payload["root"]) if payload.get("root") else None
+    trainer = prepare(run, device=choose(payload["device"]), root=root, progress="plain", resume=True)
+    if not (run.path / "recipe.toml").exists():
+        run.create()
+    result = trainer.fit()
+    if result.status == "interrupted":
+        say(f"interrupted by {result.reason} after {result.steps} steps; a checkpoint was saved")
+        raise KeyboardInterrupt(result.reason)
+
+
+def _train_together(run: Run, payload: dict[str, Any], say: Say) -> None:
+    """Train in several processes of this machine that share every batch."""
+    if not (run.path / "recipe.toml").exists():
+        run.create()
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", str(payload["processes"]), "-m", "soar", "train"]
+    command += ["--resume", str(run.path), "--device", payload["device"]]
+    command += ["--root", payload["root"]] if payload.get("root") else []
+    last: deque[str] = deque(maxlen=200)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                last.append(line.strip())
+                say(line.strip())
+        except KeyboardInterrupt:
+            # torchrun passes the signal on and gives its processes half a minute to save.
+            process.terminate()
+            process.communicate()
+            raise
+    mistakes = [line for line in last if line.startswith("soar: ")]
+    if process.returncode and not (run.path / "outcome.json").exists():
+        reason = mistakes[-1].removeprefix("soar: ") if mistakes else f"exit code {process.returncode}"
+        raise UserError(f"training in {payload['processes']} processes failed: {reason}")

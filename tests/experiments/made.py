@@ -1,0 +1,96 @@
+"""Small made-up jobs, stores, executors and results for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from soar import recipes
+from soar.experiments.running.job import Ending, Event, Job
+from soar.experiments.table_result import Cell, TableResult
+
+RECIPE = recipes.load("demo-standard").as_table()
+
+
+def training(key: str, *needs: str, seconds: float = 60) -> Job:
+    payload: dict[str, Any] = {"recipe": RECIPE}
+    return Job(key=key, kind="train", title=f"train {key}", payload=payload, needs=needs, seconds=seconds)
+
+
+def measuring(key: str, *needs: str, seconds: float = 5) -> Job:
+    return Job(key=key, kind="measure", title=f"measure {key}", payload={}, needs=needs, seconds=seconds)
+
+
+class Store:
+    """Holds whatever keys it is told to hold."""
+
+    def __init__(self, *keys: str) -> None:
+        self.keys = set(keys)
+
+    def is_trained(self, key: str, recipe: Any) -> bool:
+        return key in self.keys
+
+    def load_result(self, key: str) -> dict[str, Any] | None:
+        return {"value": 1.0} if key in self.keys else None
+
+
+class Pretender:
+    """An executor that calls a function for each job; one that raises has failed."""
+
+    def __init__(self, work: Callable[[Job], None]) -> None:
+        self.work = work
+        self.done: list[str] = []
+
+    def run(self, jobs: Sequence[Job], listen: Callable[[Event], None]) -> dict[str, Ending]:
+        endings: dict[str, Ending] = {}
+        for job in jobs:
+            bad = [key for key in job.needs if key in endings and endings[key].status != "done"]
+            if bad:
+                endings[job.key] = Ending("skipped", f"it needs {bad[0]}")
+            else:
+                listen(Event(job, "started"))
+                try:
+                    self.work(job)
+                    endings[job.key] = Ending("done", seconds=1.5)
+                    self.done.append(job.key)
+                except ValueError as error:
+                    endings[job.key] = Ending("failed", str(error))
+            listen(Event(job, "ended", ending=endings[job.key]))
+        return endings
+
+
+def result(**changes: Any) -> TableResult:
+    rows = {
+        "WideResNet / ADV": {
+            "Standard": Cell(paper=87.14, missing="not trained here", command="soar reproduce made"),
+            "PGD20": Cell(paper=45.64, missing="not trained here", command="soar reproduce made"),
+        },
+        "ResNet / ADV": {
+            "Standard": Cell(paper=80.64, paper_std=0.4, values=(60.0, 62.0), low=55.0, high=65.0),
+            "PGD20": Cell(
+                paper=42.86,
+                values=(30.0, 31.0),
+                low=25.5,
+                high=34.5,
+                right=torch.tensor([True, False]),
+                each=(1.5, 2.25),
+            ),
+        },
+    }
+    fields: dict[str, Any] = {
+        "table": "adv_linf",
+        "scale": "small",
+        "seeds": 2,
+        "examples": 500,
+        "caution": "Smaller than the paper's.",
+        "rows": rows,
+    }
+    return TableResult(**{**fields, **changes})
+
+
+def write_file(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)

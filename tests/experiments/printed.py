@@ -1,0 +1,45 @@
+"""The paper's numbers in the place of measured ones, to see which claims they bear out."""
+
+from __future__ import annotations
+
+from soar.evaluation.interval import wilson
+from soar.paper.tables import PaperTable
+from soar.experiments.table_result import Cell, TableResult
+
+_TEST_IMAGES = {"CIFAR-10": 10_000, "SVHN": 26_032}
+# Every number that the paper prints under SimBA is a multiple of 1/3000: three trainings, 1,000 images.
+_SIMBA_IMAGES = 1_000
+
+
+def printed(table: PaperTable) -> TableResult:
+    """Give the paper's own numbers as if they had been measured here, to see which claims they bear out.
+
+    A printed standard deviation stands for three trainings; accuracies have the interval of the test images,
+    since nobody knows which of them were right. All other numbers have no interval.
+
+    Args:
+        table: what the paper prints
+    """
+    images = _TEST_IMAGES[table.dataset] if table.unit == "percent" and table.id != "confidence" else 0
+    rows = {
+        row.name: {
+            column: _as_measured(value, row.std.get(column), _SIMBA_IMAGES if column == "SimBA" else images)
+            for column, value in row.values.items()
+        }
+        for row in table.rows
+    }
+    return TableResult(
+        table=table.id, scale="paper", seeds=3, examples=images, caution="as printed", rows=rows
+    )
+
+
+def _as_measured(value: float | None, std: float | None, images: int) -> Cell:
+    if value is None:
+        return Cell(missing="the paper prints nothing")
+    # Three values with this mean and exactly this standard deviation. Which training gave which is unknown,
+    # so columns of one row pair too well; the interval of the images, not paired at all, outweighs that.
+    values = (value,) if std is None else (value, value - std, value + std)
+    if not images:
+        return Cell(paper=value, paper_std=std, values=values)
+    low, high = wilson(round(value / 100 * images), images)
+    return Cell(paper=value, paper_std=std, values=values, low=100 * low, high=100 * high)
