@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from soar.experiments.running.local import Local
-from soar.experiments.running.worker import perform
+from soar.experiments.local import Local
+from soar.experiments.worker import perform
 from tests.experiments.made import Pretender
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from soar.cli import executing
 from soar.experiments.planning.plan import Plan
-from soar.experiments.running.cluster import Cluster
-from soar.experiments.running.job import Ending
-from soar.experiments.running.local import Local, cores
+from soar.experiments.cluster import Cluster
+from soar.experiments.job import Ending
+from soar.experiments.local import Local, cores
 from tests.experiments.made import measuring, training
 
 

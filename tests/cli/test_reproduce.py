@@ -13,7 +13,7 @@ import pytest
 from soar.cli.main import main
 from soar.errors import FileError
 from soar.evaluation import files
-from soar.experiments.running.job import Job
+from soar.experiments.job import Job
 from tests.experiments.made import Pretender
 
 TWO = ["reproduce", "adv_linf", "--scale", "smoke", "--only", "ResNet / Standard", "ResNet / ADV"]

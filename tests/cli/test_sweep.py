@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from soar.cli.main import main
-from soar.experiments.running.worker import perform
+from soar.experiments.worker import perform
 from tests.experiments.made import Pretender
 
 FIELDS = [

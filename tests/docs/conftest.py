@@ -14,8 +14,8 @@ from soar.attacks import ATTACKS
 from soar.data import Dataset, loading
 from soar.objectives import OBJECTIVES
 from soar.recipes import Recipe
-from soar.experiments.running.local import Local
-from soar.experiments.running.worker import perform
+from soar.experiments.local import Local
+from soar.experiments.worker import perform
 from tests.docs.running import ROOT
 from tests.experiments.made import Pretender
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from soar import recipes
-from soar.experiments.running.job import Ending, Event, Job
+from soar.experiments.job import Ending, Event, Job
 from soar.experiments.table_result import Cell, TableResult
 
 RECIPE = recipes.load("demo-standard").as_table()

@@ -11,8 +11,8 @@ from soar.errors import UserError
 from soar.experiments import conduct
 from soar.experiments.planning import experiments
 from soar.experiments.planning.scales import SCALES, Scale
-from soar.experiments.running.cache import Cache
-from soar.experiments.running.job import Event, Job
+from soar.experiments.cache import Cache
+from soar.experiments.job import Event, Job
 from soar.experiments.table_result import TableResult
 from tests.experiments.made import Pretender
 

@@ -10,9 +10,9 @@ from safetensors.torch import save_file
 from soar import recipes, runs
 from soar.errors import UserError
 from soar.experiments.grid import Sweep, parse
-from soar.experiments.running.cache import Cache
-from soar.experiments.running.job import Ending
-from soar.experiments.running.worker import perform
+from soar.experiments.cache import Cache
+from soar.experiments.job import Ending
+from soar.experiments.worker import perform
 from soar.experiments.showing.sweep_show import chart, table, verdict
 from soar.experiments.sweep import Point, points, save, selected, trials
 from tests.experiments.made import write_file

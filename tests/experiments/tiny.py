@@ -7,8 +7,8 @@ from typing import Any
 
 from soar import recipes
 from soar.recipes import Recipe
-from soar.experiments.running.cache import recipe_hash
-from soar.experiments.running.job import Job
+from soar.experiments.cache import recipe_hash
+from soar.experiments.job import Job
 
 FLAGS = [
     *("--model.width", "4", "--max_steps", "4", "--batch_size", "16", "--epochs", "1"),

@@ -33,7 +33,7 @@ EXPENSIVE = [
     *("soar.training.trainer:Trainer.fit", "soar.training.timing:measure", "soar.training.counting:count"),
     *("soar.evaluation.evaluate:evaluate", "soar.evaluation.diagnose:diagnose", "soar.report.gather:gather"),
     *("soar.export:to_onnx", "soar.export:to_torchscript", "soar.export:to_torch_export"),
-    *("soar.experiments.running.local:Local.run", "soar.experiments.running.cluster:Cluster.run"),
+    *("soar.experiments.local:Local.run", "soar.experiments.cluster:Cluster.run"),
     *("soar.bench.step:measure", "soar.data.fetch:download", "soar.interop:save_folder"),
 ]
 

@@ -13,7 +13,7 @@ from soar.errors import printable
 
 if TYPE_CHECKING:
     from soar.experiments.planning.plan import Plan
-    from soar.experiments.running.job import Ending, Executor
+    from soar.experiments.job import Ending, Executor
 
 CACHE = Path("runs") / "reproduce"
 
@@ -63,10 +63,10 @@ def make_executor(arguments: argparse.Namespace) -> tuple[Executor, int, str]:
         UserError: if the device is not there or Ray is not installed
     """
     device = choose(arguments.device)
-    from soar.experiments.running.local import Local, cores
+    from soar.experiments.local import Local, cores
 
     if arguments.cluster is not None:
-        from soar.experiments.running.cluster import Cluster
+        from soar.experiments.cluster import Cluster
 
         # Only Ray knows how many CPUs there are, and it is asked when the work begins.
         return Cluster(arguments.cluster or None), arguments.jobs or cores(), device

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from soar.experiments import conduct
     from soar.experiments.planning.scales import scale
-    from soar.experiments.running.cache import Cache
+    from soar.experiments.cache import Cache
     from soar.experiments.showing import show
     from soar.experiments.showing.watch import Watch
 

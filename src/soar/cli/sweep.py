@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     from soar.experiments import grid, sweep
     from soar.experiments.planning.pace import timed
     from soar.experiments.planning.plan import plan
-    from soar.experiments.running.cache import Cache
+    from soar.experiments.cache import Cache
     from soar.experiments.showing import show
     from soar.experiments.showing.watch import Watch
 

@@ -15,8 +15,8 @@ from soar.experiments.planning import experiments
 from soar.experiments.planning.pace import timed
 from soar.experiments.planning.plan import Plan, plan
 from soar.experiments.planning.scales import SCALES, Scale
-from soar.experiments.running.cache import Cache
-from soar.experiments.running.job import Ending, Event, Executor, Job
+from soar.experiments.cache import Cache
+from soar.experiments.job import Ending, Event, Executor, Job
 from soar.experiments.table_result import TableResult
 
 ORDER = (

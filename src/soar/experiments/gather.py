@@ -11,8 +11,8 @@ from soar.paper.tables import PaperRow
 from soar.experiments.measuring.measurement import Experiment, RowPlan
 from soar.experiments.planning import experiments
 from soar.experiments.planning.scales import Scale
-from soar.experiments.running.cache import Cache
-from soar.experiments.running.job import Ending
+from soar.experiments.cache import Cache
+from soar.experiments.job import Ending
 from soar.experiments.table_result import Cell, TableResult
 
 VALIDATION = "robust accuracy on validation"

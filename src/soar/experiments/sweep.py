@@ -17,8 +17,8 @@ from soar.recipes import Recipe
 from soar.experiments.grid import Place, Sweep
 from soar.experiments.planning.estimates import train_seconds
 from soar.experiments.planning.scales import SCALES
-from soar.experiments.running.cache import Cache, recipe_hash
-from soar.experiments.running.job import Ending, Job
+from soar.experiments.cache import Cache, recipe_hash
+from soar.experiments.job import Ending, Job
 from soar.runs import start_weights
 
 

@@ -15,9 +15,9 @@ from soar.experiments.measuring.measurements import KINDS, measure
 from soar.experiments.planning.experiments import chosen, experiment, jobs
 from soar.experiments.planning.networks import network
 from soar.experiments.planning.scales import SCALES
-from soar.experiments.running.cache import Cache
-from soar.experiments.running.job import Job
-from soar.experiments.running.worker import perform
+from soar.experiments.cache import Cache
+from soar.experiments.job import Job
+from soar.experiments.worker import perform
 
 SMOKE = SCALES["smoke"]
 TABLES = {

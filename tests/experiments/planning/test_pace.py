@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from soar import recipes
 from soar.experiments.planning.pace import timed, weighted_median
 from soar.experiments.planning.plan import Plan
-from soar.experiments.running.cache import Cache
-from soar.experiments.running.training import train
+from soar.experiments.cache import Cache
+from soar.experiments.training import train
 from soar.training.result import Outcome
 from tests.experiments import tiny
 from tests.experiments.made import measuring, training

@@ -12,7 +12,7 @@ from soar.experiments.measuring.measurement import Measurement
 from soar.experiments.planning.experiments import TABLES, Experiment, experiment, jobs, keys
 from soar.experiments.planning.networks import network
 from soar.experiments.planning.scales import SCALES
-from soar.experiments.running.cache import Cache
+from soar.experiments.cache import Cache
 
 SMOKE = SCALES["smoke"]
 

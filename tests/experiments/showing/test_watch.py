@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from soar.experiments.planning.plan import Plan
-from soar.experiments.running.job import Ending, Event
+from soar.experiments.job import Ending, Event
 from soar.experiments.showing.watch import Watch
 from tests.experiments.made import measuring, training
 

@@ -16,7 +16,7 @@ from soar.evaluation.interval import average, wilson
 from soar.model_state import placement
 from soar.prediction import as_input
 from soar.experiments.measuring.measurement import Measurement
-from soar.experiments.running.cache import Cache
+from soar.experiments.cache import Cache
 from soar.runs import Run, find
 from soar.threat import Threat, threat
 

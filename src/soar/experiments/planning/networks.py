@@ -22,7 +22,7 @@ from soar.experiments.planning.families import (
     method_of,
 )
 from soar.experiments.planning.scales import Scale
-from soar.experiments.running.cache import recipe_hash
+from soar.experiments.cache import recipe_hash
 
 _OTHER_SEED = 1000
 """sources of transferred points are trained with seeds this much higher"""

@@ -13,8 +13,8 @@ from soar import checkpoints
 from soar.recipes import from_table
 from soar.experiments.planning.estimates import START_UP, training_images
 from soar.experiments.planning.plan import Plan
-from soar.experiments.running.cache import Cache
-from soar.experiments.running.job import Job
+from soar.experiments.cache import Cache
+from soar.experiments.job import Job
 from soar.training.result import Outcome
 from soar.training.tracking import METRICS
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from soar.recipes import from_table
-from soar.experiments.running.job import Job
+from soar.experiments.job import Job
 
 
 class Store(Protocol):

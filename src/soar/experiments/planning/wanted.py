@@ -12,8 +12,8 @@ from soar.experiments.measuring.measurement import Experiment, Measurement, RowP
 from soar.experiments.planning.estimates import LEFT_BY_LARGER_BALL, measure_seconds, train_seconds
 from soar.experiments.planning.networks import Network, network, with_weights
 from soar.experiments.planning.scales import Scale
-from soar.experiments.running.cache import Cache
-from soar.experiments.running.job import Job
+from soar.experiments.cache import Cache
+from soar.experiments.job import Job
 
 NO_WEIGHTS: Mapping[str, str] = {}
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from soar.paper.tables import PaperTable
     from soar.experiments.claims import Judged
     from soar.experiments.planning.plan import Plan
-    from soar.experiments.running.job import Job
+    from soar.experiments.job import Job
     from soar.experiments.table_result import TableResult
 
 VERDICTS = {"held": "green", "not held": "red", "undecided": "yellow"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 from soar.progress import Mode, shown_as
 from soar.experiments.planning.plan import Plan
-from soar.experiments.running.job import Event, Job
+from soar.experiments.job import Event, Job
 from soar.text import clock_time, duration
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from graphlib import TopologicalSorter
 
-from soar.experiments.running.job import Ending, Event, Job
+from soar.experiments.job import Ending, Event, Job
 
 
 class Order:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from soar.experiments.running.job import Ending, Event, Job
-from soar.experiments.running.order import Order, room_beside, width
+from soar.experiments.job import Ending, Event, Job
+from soar.experiments.order import Order, room_beside, width
 
 DONE = Ending("done")
 

@@ -23,9 +23,9 @@ from soar import recipes
 from soar.errors import UserError
 from soar.locks import Lock
 from soar.recipes import Recipe
-from soar.experiments.running.condition import Condition, condition_of
-from soar.experiments.running.hashing import digest
-from soar.experiments.running.hashing import recipe_hash as recipe_hash
+from soar.experiments.condition import Condition, condition_of
+from soar.experiments.hashing import digest
+from soar.experiments.hashing import recipe_hash as recipe_hash
 
 Say = Callable[[str], None]
 

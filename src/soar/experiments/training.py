@@ -11,8 +11,8 @@ from typing import Any
 from soar import recipes
 from soar.device import choose
 from soar.errors import UserError
-from soar.experiments.running.cache import Cache, Say
-from soar.experiments.running.hashing import is_hash_of, recipe_hash
+from soar.experiments.cache import Cache, Say
+from soar.experiments.hashing import is_hash_of, recipe_hash
 from soar.runs import Run
 
 

@@ -17,9 +17,9 @@ import pytest
 from soar.cli.main import main
 from soar.errors import UserError
 from soar.experiments import table_file
-from soar.experiments.running.cache import Cache
-from soar.experiments.running.cluster import Cluster, _perform, _require_answer
-from soar.experiments.running.job import Event, Job
+from soar.experiments.cache import Cache
+from soar.experiments.cluster import Cluster, _perform, _require_answer
+from soar.experiments.job import Event, Job
 from tests.experiments import tiny
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from soar import recipes
 from soar.errors import UserError
-from soar.experiments.running.hashing import is_hash_of, recipe_hash
+from soar.experiments.hashing import is_hash_of, recipe_hash
 
 
 class Condition(NamedTuple):

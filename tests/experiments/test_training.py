@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from soar.errors import UserError
-from soar.experiments.running.cache import Cache
-from soar.experiments.running.training import train
-from soar.experiments.running.worker import perform
+from soar.experiments.cache import Cache
+from soar.experiments.training import train
+from soar.experiments.worker import perform
 from tests.experiments import tiny
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from soar.errors import UserError
-from soar.experiments.running import local
-from soar.experiments.running.cache import Cache
-from soar.experiments.running.job import Event, Job
-from soar.experiments.running.local import Local
+from soar.experiments import local
+from soar.experiments.cache import Cache
+from soar.experiments.job import Event, Job
+from soar.experiments.local import Local
 from tests.experiments import tiny
 
 

@@ -1,4 +1,4 @@
-"""Do one job: in this process, or in one of its own by `python -m soar.experiments.running.worker JOB.json`."""
+"""Do one job: in this process, or in one of its own by `python -m soar.experiments.worker JOB.json`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from types import FrameType
 from typing import Any
 
 from soar.errors import UserError
-from soar.experiments.running.cache import Cache, Say
-from soar.experiments.running.job import Job
-from soar.experiments.running.training import train
+from soar.experiments.cache import Cache, Say
+from soar.experiments.job import Job
+from soar.experiments.training import train
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         if len(arguments) != 1:
-            raise UserError("expected one file: python -m soar.experiments.running.worker JOB.json")
+            raise UserError("expected one file: python -m soar.experiments.worker JOB.json")
         perform(from_text(_read(arguments[0])), _print)
     except UserError as error:
         print(f"soar: {' '.join(str(error).split())}", file=sys.stderr)

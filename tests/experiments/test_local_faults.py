@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from soar.experiments.running import local
-from soar.experiments.running.cache import Cache
-from soar.experiments.running.job import Event, Job
-from soar.experiments.running.local import Local
+from soar.experiments import local
+from soar.experiments.cache import Cache
+from soar.experiments.job import Event, Job
+from soar.experiments.local import Local
 from tests.experiments import tiny
 
 LONG = ("--max_steps", "1000000", "--epochs", "100000")
@@ -54,7 +54,7 @@ def test_a_killed_worker_harms_no_other_and_its_work_goes_on_later(tmp_path: Pat
 SCRIPT = """
 import sys
 from pathlib import Path
-from soar.experiments.running.local import Local
+from soar.experiments.local import Local
 from tests.experiments import tiny
 jobs = [tiny.training(Path(sys.argv[1]), "--seed", str(seed), *sys.argv[2:]) for seed in range(2)]
 try:

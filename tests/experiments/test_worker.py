@@ -13,10 +13,10 @@ import pytest
 
 from soar.errors import UserError
 from soar.experiments.measuring import measurements
-from soar.experiments.running import worker
-from soar.experiments.running.cache import Cache, Say
-from soar.experiments.running.job import Job
-from soar.experiments.running.worker import as_text, from_text, main, perform
+from soar.experiments import worker
+from soar.experiments.cache import Cache, Say
+from soar.experiments.job import Job
+from soar.experiments.worker import as_text, from_text, main, perform
 from tests.experiments import tiny
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "metrics.jsonl")
@@ -159,7 +159,7 @@ def test_exit_codes(
 
 def test_a_mistake_is_one_line_of_a_process(tmp_path: Path) -> None:
     job = tiny.training(tmp_path, "--objective.name", "nonsense\nand more")
-    command = [sys.executable, "-m", "soar.experiments.running.worker", write(job, tmp_path)]
+    command = [sys.executable, "-m", "soar.experiments.worker", write(job, tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -169,7 +169,7 @@ def test_a_mistake_is_one_line_of_a_process(tmp_path: Path) -> None:
 
 def test_a_worker_that_nobody_listens_to_stops_as_if_it_were_asked_to(tmp_path: Path) -> None:
     job = tiny.training(tmp_path, "--max_steps", "1000000", "--epochs", "100000")
-    command = [sys.executable, "-m", "soar.experiments.running.worker", write(job, tmp_path)]
+    command = [sys.executable, "-m", "soar.experiments.worker", write(job, tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stderr is not None
     with process, process.stdout, process.stderr:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from soar.errors import UserError
-from soar.experiments.running.cache import Cache
-from soar.experiments.running.worker import perform
+from soar.experiments.cache import Cache
+from soar.experiments.worker import perform
 from soar.training.result import Outcome
 from tests.experiments import tiny
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from soar.errors import UserError
-from soar.experiments.running.job import Ending, Event, Job
-from soar.experiments.running.local import terminable
-from soar.experiments.running.order import Order, room_beside, width
+from soar.experiments.job import Ending, Event, Job
+from soar.experiments.local import terminable
+from soar.experiments.order import Order, room_beside, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +99,7 @@ def _perform(job: Job) -> str:
     Returns:
         Why it was not done, in one line; nothing when it was.
     """
-    from soar.experiments.running.worker import perform
+    from soar.experiments.worker import perform
 
     cache = Path(job.payload["cache"])
     if not cache.is_dir():

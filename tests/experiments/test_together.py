@@ -13,8 +13,8 @@ import safetensors.torch
 import torch
 
 from soar.errors import UserError
-from soar.experiments.running.cache import Cache
-from soar.experiments.running.worker import as_text, perform
+from soar.experiments.cache import Cache
+from soar.experiments.worker import as_text, perform
 from tests.experiments import tiny
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def test_a_batch_that_cannot_be_shared_is_one_line(tmp_path: Path) -> None:
 def test_a_signal_reaches_all_of_them_and_they_save(tmp_path: Path) -> None:
     job = tiny.training(tmp_path, "--max_steps", "100000", "--epochs", "1000", processes=2)
     (tmp_path / "job.json").write_text(as_text(job))
-    command = [sys.executable, "-m", "soar.experiments.running.worker", str(tmp_path / "job.json")]
+    command = [sys.executable, "-m", "soar.experiments.worker", str(tmp_path / "job.json")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     with process:

@@ -15,9 +15,9 @@ from queue import SimpleQueue
 from types import FrameType
 
 from soar.errors import UserError
-from soar.experiments.running.job import Ending, Event, Job
-from soar.experiments.running.order import Order, room_beside
-from soar.experiments.running.worker import as_text
+from soar.experiments.job import Ending, Event, Job
+from soar.experiments.order import Order, room_beside
+from soar.experiments.worker import as_text
 
 _ENV = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -99,7 +99,7 @@ class _Worker:
         self._last: deque[str] = deque(maxlen=20)
         # In a session of its own, so that Ctrl-C on a terminal reaches it only through `stop`, and once.
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "soar.experiments.running.worker", "-"],
+            [sys.executable, "-m", "soar.experiments.worker", "-"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -9,7 +9,7 @@ import torch
 
 from soar import recipes
 from soar.objectives.adversarial import Adversarial
-from soar.experiments.running.hashing import digest, is_hash_of, recipe_hash
+from soar.experiments.hashing import digest, is_hash_of, recipe_hash
 from tests.experiments import tiny
 
 KEY = recipe_hash(tiny.recipe())

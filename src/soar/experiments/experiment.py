@@ -1,0 +1,210 @@
+"""What an experiment is, as plain values: trainings, measurements, the rows and columns of its table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from soar.errors import UserError, unknown
+from soar.experiments.hashing import recipe_hash
+from soar.experiments.claims import Claim
+from soar.recipes import Recipe
+
+VERSION = 1
+"""raised when the same measurement would return another number, so that stored ones are not used"""
+RECORD = "record"
+"""the kind of measurement that reads a number which training itself has written"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """One number to measure on a network.
+
+    Args:
+        kind: how it is measured, a key of `measure.KINDS`, or RECORD
+        options: what that kind needs to know, JSON values only
+        sources: names of other networks that it needs
+        examples: number of test images
+        part: which number of the result; its value when empty
+    """
+
+    kind: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    examples: int = 0
+    part: str = ""
+
+    def key(self, network_key: str, source_keys: Sequence[str], seed: int) -> str:
+        """Return 16 hexadecimal digits that identify everything the number depends on.
+
+        Args:
+            network_key: key of the measured network; empty where there is none
+            source_keys: keys of the networks it needs, in the order of `sources`
+            seed: of the attacks
+
+        >>> first = Measurement(kind="accuracy", options={"attack": "pgd", "steps": 20}, examples=500)
+        >>> other = Measurement(kind="accuracy", options={"steps": 20, "attack": "pgd"}, examples=500)
+        >>> first.key("a", (), 0) == other.key("a", (), 0) != first.key("a", (), 1)
+        True
+        """
+        options, sources = dict(self.options), list(source_keys)
+        content = [VERSION, self.kind, options, network_key, sources, self.examples, seed]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    def in_larger_ball(self, others: Iterable[Measurement]) -> Measurement | None:
+        """Return the same measurement in the next larger ball, if robust there implies robust here.
+
+        That holds for FAB without restarts: its path to the decision boundary does not depend on eps, which
+        only sets the distance at which it may stop. For other attacks a larger ball implies nothing.
+
+        Args:
+            others: measurements to choose from
+
+        >>> small, large = (
+        ...     Measurement(kind="accuracy", options={"attack": "fab", "eps": eps}) for eps in ("1/2", "2/3")
+        ... )
+        >>> small.in_larger_ball([small, large]) == large, large.in_larger_ball([small, large])
+        (True, None)
+        """
+        if self.options.get("attack") != "fab" or self.options.get("restarts", 1) > 1:
+            return None
+        same = [one for one in others if {**one.options, "eps": self.options["eps"]} == self.options]
+        larger = [one for one in same if one.kind == self.kind and one.eps > self.eps]
+        return min(larger, key=lambda one: one.eps, default=None)
+
+    @property
+    def eps(self) -> Fraction:
+        """The radius of the ball."""
+        return Fraction(self.options["eps"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How a network of an experiment is made.
+
+    Args:
+        title: what readers call it
+        recipe: how it is trained with the first seed, without the weights it starts from
+        start: name of the training whose weights it starts from; from scratch when empty
+    """
+
+    title: str
+    recipe: Recipe
+    start: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """A network that is trained, with one seed, or whose weights a user brings.
+
+    Args:
+        title: what readers call it
+        recipe: how it is trained, without the weights it starts from
+        start: the network whose weights it starts from
+        weights: a file of the user's own, in place of training
+    """
+
+    title: str
+    recipe: Recipe
+    start: Network | None = None
+    weights: str = ""
+
+    @cached_property
+    def key(self) -> str:
+        """The key it is stored under: a hash of everything its weights depend on."""
+        if self.weights:
+            digest = hashlib.blake2b(repr(sorted(self.recipe.model.items())).encode(), digest_size=8)
+            digest.update(Path(self.weights).read_bytes())
+            return digest.hexdigest()
+        return recipe_hash(self.recipe, self.start.key if self.start else "")
+
+    def with_weights(self, path: str | Path) -> Network:
+        """Return the network with weights of the user's own in place of training.
+
+        Args:
+            path: a .safetensors file with a tensor for every parameter and buffer of the model
+
+        Raises:
+            UserError: if there is no such file
+        """
+        if not (Path(path).is_file() and Path(path).suffix == ".safetensors"):
+            raise UserError(f"--weights: got '{path}', expected a .safetensors file that exists")
+        return replace(self, weights=str(Path(path).resolve()), start=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row of the table and what is measured for it.
+
+    Args:
+        name: unique in its table; "GROUP / NAME" where rows have groups
+        network: name of the training that is measured; None where the numbers are about none
+        columns: what to measure, by column
+        paper: the paper's number by column; None where it prints a dash
+        paper_std: the standard deviations that it prints
+        missing: why the row cannot be measured here, in a few words
+        command: what would measure it
+    """
+
+    name: str
+    network: str | None
+    columns: Mapping[str, Measurement]
+    paper: Mapping[str, float | None] = field(default_factory=dict)
+    paper_std: Mapping[str, float] = field(default_factory=dict)
+    missing: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Trainings, what is measured on them, and the table the numbers make up.
+
+    Args:
+        name: such as adv_linf
+        title: what it shows, in one line
+        rows: from top to bottom
+        columns: names of the columns, from left to right
+        trainings: every network that some row or measurement needs, by name
+        unit: of all numbers, such as percent
+        row_key: what a row is, such as method or beta
+        scale: smoke, small or paper; empty for an experiment of one size
+        caution: how it differs from what the paper did, shown with every number
+        claims: what the paper says about the numbers
+        selects: whether rows are values of one parameter, the best of which validation selects
+    """
+
+    name: str
+    title: str
+    rows: tuple[Row, ...]
+    columns: tuple[str, ...]
+    trainings: Mapping[str, Training]
+    unit: str = "percent"
+    row_key: str = "training"
+    scale: str = ""
+    caution: str = ""
+    claims: tuple[Claim, ...] = ()
+    selects: bool = False
+
+    def row(self, name: str) -> Row:
+        """Return a row by its name.
+
+        Raises:
+            UserError: if there is none
+        """
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise unknown("row", name, [row.name for row in self.rows], f"experiment {self.name}")
+
+    def network(self, name: str, seed: int = 0) -> Network:
+        """Return a network of the experiment, trained with the seed of its recipe plus the given one."""
+        training = self.trainings[name]
+        recipe = replace(training.recipe, seed=training.recipe.seed + seed)
+        start = self.network(training.start, seed) if training.start else None
+        return Network(title=training.title, recipe=recipe, start=start)
