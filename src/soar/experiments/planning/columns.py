@@ -6,10 +6,10 @@ import re
 from fractions import Fraction
 from typing import Any
 
-from soar.paper.tables import PaperTable
 from soar.experiments.measuring.measurement import Measurement
 from soar.experiments.planning.networks import network
 from soar.experiments.planning.scales import Scale
+from soar.paper.tables import PaperTable
 
 _EPS = "8/255"
 _STEP = "2/255"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from soar.data.catalog import FETCHABLE, holding
 from soar.errors import unknown
-from soar.paper import tables
 from soar.experiments.measuring.measurement import Experiment as Experiment
 from soar.experiments.measuring.measurement import Measurement as Measurement
 from soar.experiments.measuring.measurement import RowPlan as RowPlan
@@ -24,6 +23,7 @@ from soar.experiments.planning.text_tables import (
 from soar.experiments.planning.wanted import chosen as chosen
 from soar.experiments.planning.wanted import jobs as jobs
 from soar.experiments.planning.wanted import keys as keys
+from soar.paper import tables
 
 TABLES: tuple[str, ...] = (*tables.TABLES, "cost", "theory")
 """the paper's tables in its order, and two made of its text"""

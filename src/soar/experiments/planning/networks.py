@@ -11,7 +11,7 @@ from typing import Any
 
 from soar import recipes
 from soar.errors import UserError, unknown
-from soar.recipes import Recipe
+from soar.experiments.cache import recipe_hash
 from soar.experiments.planning.families import (
     ALWAYS_FULL,
     CONTINUES,
@@ -22,7 +22,7 @@ from soar.experiments.planning.families import (
     method_of,
 )
 from soar.experiments.planning.scales import Scale
-from soar.experiments.cache import recipe_hash
+from soar.recipes import Recipe
 
 _OTHER_SEED = 1000
 """sources of transferred points are trained with seeds this much higher"""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from soar.paper.tables import TEXT, PaperRow, PaperTable
 from soar.experiments.measuring.measurement import Measurement, RowPlan
 from soar.experiments.planning.scales import Scale
+from soar.paper.tables import TEXT, PaperRow, PaperTable
 
 PASSES, TIME, RATIO = ("forward", "backward"), "minutes per epoch", "relative to ADV"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from soar.experiments.result import Cell, Result
+from soar.experiments.show.text import number, unit_of
 from soar.report.drawing.charts import PALETTE
 from soar.report.drawing.svg import (
     EDGE,
@@ -17,8 +19,6 @@ from soar.report.drawing.svg import (
     width,
     wrapped,
 )
-from soar.experiments.showing.table_text import number, unit_of
-from soar.experiments.table_result import Cell, TableResult
 
 _CELLS = 540.0  # the width of all cells together, as long as none is narrower or wider than these
 _NARROW, _WIDE = 92.0, 200.0
@@ -31,36 +31,33 @@ _MOST_COLUMNS = 7  # more would make the numbers too small on a page
 _GROUND = ("#1f2328", "#e6edf3")
 
 
-def bars(result: TableResult, *, title: str, unit: str) -> str:
+def bars(result: Result) -> str:
     """Draw a table as SVG: the paper's number above, ours with its interval below, for every cell.
 
-    Args:
-        result: the table
-        title: the heading
-        unit: the unit of the numbers; percent is drawn from 0 to 100, others to the column's largest number,
-            and a list of quantities, whose only column is "value", to the row's
+    Percent is drawn from 0 to 100, other units to the column's largest number, and a list of quantities, whose
+    only column is "value", to the row's.
     """
-    columns = list(next(iter(result.rows.values()), {}))
+    columns = result.columns
     bands = -(-len(columns) // _MOST_COLUMNS) or 1
     size = -(-len(columns) // bands)
     left = EDGE + max((width(_label(row)) for row in result.rows), default=0.0) + 12
     cell = min(max(_CELLS / max(size, 1), _NARROW), _WIDE)
     wide = max(left + cell * size + EDGE, 420.0)
-    parts, bottom = heading(title, f"{unit}, scale {result.scale}", wide)
+    parts, bottom = heading(result.name, f"{result.unit}, scale {result.scale}", wide)
     for k in range(bands):
-        drawn, bottom = _band(result, columns[k * size : (k + 1) * size], left, bottom, unit, cell)
+        drawn, bottom = _band(result, columns[k * size : (k + 1) * size], left, bottom, cell)
         parts += drawn
     spread = "± one standard deviation" if result.seeds > 1 else "with the 95 % interval"
     looks = [("paper", _swatch(paper=True)), (f"ours, {spread}", _swatch(paper=False))]
     rows, bottom = legend(looks, bottom + 14, wide)
-    said = _description(result, unit)
-    return standalone(picture(wide, bottom, [*parts, *rows], title=title, description=said), wide)
+    made = picture(wide, bottom, [*parts, *rows], title=result.name, description=_description(result))
+    return standalone(made, wide)
 
 
 def _band(
-    result: TableResult, columns: Sequence[str], left: float, top: float, unit: str, cell: float
+    result: Result, columns: Sequence[str], left: float, top: float, cell: float
 ) -> tuple[list[str], float]:
-    """Draw some columns with their heads and all rows, and tell where they end."""
+    """Draw some columns with their heads and all rows; return where they end."""
     parts = []
     heads = [wrapped(column.replace("@", " @"), cell - 4, 12, 3) for column in columns]
     top += 14 * max(map(len, heads), default=0)
@@ -78,15 +75,15 @@ def _band(
             top += 20
         parts.append(text(EDGE, top + 15, _label(row)))
         for k, column in enumerate(columns):
-            scale = (cell - _NUMBER) / _largest(result, row, column, unit)
-            own_unit = unit_of(result, column, unit)
+            scale = (cell - _NUMBER) / _largest(result, row, column)
+            own_unit = unit_of(result, column)
             parts += _cell(cells[column], left + k * cell, top, scale, own_unit, f"{row}, {column}")
         top += _ROW
     return parts, top + 12
 
 
 def standalone(drawn: str, wide: float) -> str:
-    """Give a picture its colors, for a light and a dark ground, so that it can be a file of its own."""
+    """Return a picture with its colors, for a light and a dark ground, so that it can be a file of its own."""
     light, dark = (";".join(f"{name}:{colors[k]}" for name, colors in PALETTE.items()) for k in range(2))
     style = (
         f"<style>svg{{color:{_GROUND[0]};{light}}}"
@@ -96,8 +93,8 @@ def standalone(drawn: str, wide: float) -> str:
     return opened.replace('width="100%"', f'width="{coordinate(wide)}"') + end + style + rest + "\n"
 
 
-def _largest(result: TableResult, row: str, column: str, unit: str) -> float:
-    if unit == "percent":
+def _largest(result: Result, row: str, column: str) -> float:
+    if result.unit == "percent":
         return 100.0
     shown = [result.rows[row]] if column == "value" else result.rows.values()
     cells = [cells[column] for cells in shown]
@@ -105,7 +102,7 @@ def _largest(result: TableResult, row: str, column: str, unit: str) -> float:
     return max([abs(one) for one in numbers if one], default=1.0)
 
 
-def _cell(cell: Cell, x: float, y: float, scale: float, unit: str, said: str) -> list[str]:
+def _cell(cell: Cell, x: float, y: float, scale: float, unit: str, about: str) -> list[str]:
     parts = []
     for k, (name, value) in enumerate((("paper", cell.paper), ("ours", cell.ours))):
         at = y + 3 + k * (_LINE + 1)
@@ -114,7 +111,7 @@ def _cell(cell: Cell, x: float, y: float, scale: float, unit: str, said: str) ->
                 parts.append(text(x, at + 9, "-", size=_SIZE, extra=FAINT))
             continue
         long = max(value, 0.0) * scale
-        note = escaped(f"{said}, {name}: {number(value, unit)}")
+        note = escaped(f"{about}, {name}: {number(value, unit)}")
         parts.append(
             f'<rect x="{coordinate(x)}" y="{coordinate(at)}" width="{coordinate(max(long, 0.5))}"'
             f' height="{coordinate(_LINE - 2)}" {_looks(name == "paper")}><title>{note}</title></rect>'
@@ -129,7 +126,7 @@ def _cell(cell: Cell, x: float, y: float, scale: float, unit: str, said: str) ->
 
 
 def spread(cell: Cell) -> tuple[float | None, float | None]:
-    """Give how far a number may be off: over trainings where there are several, else over test images."""
+    """Return how far a number may be off: over trainings where there are several, else over test images."""
     if cell.ours is not None and cell.std is not None:
         return cell.ours - cell.std, cell.ours + cell.std
     return cell.low, cell.high
@@ -157,16 +154,16 @@ def _label(row: str) -> str:
     return row.rpartition(" / ")[2]
 
 
-def _description(result: TableResult, unit: str) -> str:
-    said: list[str] = []
+def _description(result: Result) -> str:
+    sentences: list[str] = []
     for row, cells in result.rows.items():
         numbers = []
         for column, cell in cells.items():
-            own = unit_of(result, column, unit)
-            numbers.append(f"{column} paper {_say(cell.paper, own)}, ours {_say(cell.ours, own)}")
-        said.append(f"{row}: {'; '.join(numbers)}.")
-    return " ".join(said)
+            own = unit_of(result, column)
+            numbers.append(f"{column} paper {_shown(cell.paper, own)}, ours {_shown(cell.ours, own)}")
+        sentences.append(f"{row}: {'; '.join(numbers)}.")
+    return " ".join(sentences)
 
 
-def _say(value: float | None, unit: str) -> str:
+def _shown(value: float | None, unit: str) -> str:
     return "unknown" if value is None else number(value, unit)

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Self, TextIO
 
+from soar.experiments.jobs import Event, Job
+from soar.experiments.plan import Plan
 from soar.progress import Mode, shown_as
-from soar.experiments.planning.plan import Plan
-from soar.experiments.job import Event, Job
 from soar.text import clock_time, duration
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _BAR = 24
 
 
 class Watch:
-    """Take the events of an executor and show them on standard error.
+    """Show the events of an executor on standard error.
 
     Args:
         plan: what will be done
@@ -51,7 +51,7 @@ class Watch:
         self._running: dict[str, float] = {}
         self._jobs: dict[str, Job] = {}
         self._texts: dict[str, str] = {}
-        self._said: dict[str, float] = {}
+        self._printed_at: dict[str, float] = {}
         self._count = 0
         self._failed = 0
         self._done_work = 0.0
@@ -82,13 +82,13 @@ class Watch:
         now = self._clock()
         if event.kind == "started":
             self._running[event.job.key], self._jobs[event.job.key] = now, event.job
-            self._said[event.job.key] = now
+            self._printed_at[event.job.key] = now
             if self._live is None:
                 self._line(f"{self._counter()} {event.job.title}: begun")
         elif event.kind == "progress":
             self._texts[event.job.key] = event.text
-            if self._live is None and now - self._said.get(event.job.key, now) >= self._interval:
-                self._said[event.job.key] = now
+            if self._live is None and now - self._printed_at.get(event.job.key, now) >= self._interval:
+                self._printed_at[event.job.key] = now
                 self._line(f"{self._counter()} {event.job.title}: {event.text}")
         else:
             self._ended(event)
