@@ -111,7 +111,7 @@ def _take(job: Job, jobs: dict[str, Job], there: set[str], ordered: dict[str, Jo
 def timed(planned: Plan, cache: Cache) -> Plan:
     """Correct the times of a plan by what finished jobs of the same kind took.
 
-    What an interrupted training has behind it is left out. Where nothing is there, estimates stay as they are.
+    What an interrupted training has behind it is left out. Where nothing is there, estimates stay the same.
 
     Args:
         planned: the plan

@@ -34,8 +34,8 @@ _GROUND = ("#1f2328", "#e6edf3")
 def bars(result: Result) -> str:
     """Draw a table as SVG: the paper's number above, ours with its interval below, for every cell.
 
-    Percent is drawn from 0 to 100, other units to the column's largest number, and a list of quantities, whose
-    only column is "value", to the row's.
+    Percent is drawn from 0 to 100, other units to the column's largest number, and a list of quantities,
+    whose only column is "value", to the row's.
     """
     columns = result.columns
     bands = -(-len(columns) // _MOST_COLUMNS) or 1
@@ -83,7 +83,7 @@ def _band(
 
 
 def standalone(drawn: str, wide: float) -> str:
-    """Return a picture with its colors, for a light and a dark ground, so that it can be a file of its own."""
+    """Return a picture with colors for a light and a dark ground, so that it can be a file of its own."""
     light, dark = (";".join(f"{name}:{colors[k]}" for name, colors in PALETTE.items()) for k in range(2))
     style = (
         f"<style>svg{{color:{_GROUND[0]};{light}}}"
