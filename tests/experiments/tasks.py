@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from soar.data import Dataset, Split
-from soar.experiments.measuring.subject import Subject
+from soar.data import Split
+from soar.evaluation.target import Target
+from soar.experiments.measure.task import BATCH, Task
+from soar.threat import Linf
 
 
 class Linear(nn.Module):
@@ -41,8 +43,7 @@ def gray(count: int, shape: tuple[int, int, int] = (1, 4, 4)) -> Split:
     return Split(images, torch.zeros(count, dtype=torch.int64), torch.arange(count))
 
 
-def subject(model: nn.Module, split: Split, kind: str, cache: Path = Path(), **options: Any) -> Subject:
-    channels, height, width = split.images.shape[1:]
+def task(model: nn.Module, split: Split, kind: str, cache: Path = Path(), **options: Any) -> Task:
     payload = {
         "network": "n",
         "measurement": {"kind": kind, "options": options},
@@ -51,7 +52,9 @@ def subject(model: nn.Module, split: Split, kind: str, cache: Path = Path(), **o
         "sources": {},
         "cache": str(cache),
     }
-    made = Subject(payload, lambda _: None)
-    made.__dict__["data"] = Dataset("made", ("a", "b"), (channels, height, width), split, split, split)
-    made.__dict__["model"] = model
+    made = Task(payload)
+    threat = made.threat if "eps" in options else Linf("8/255")
+    made.__dict__["target"] = Target(
+        model=model, data=split, threat=threat, batch_size=BATCH, progress="plain", name="made"
+    )
     return made

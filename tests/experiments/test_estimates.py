@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
 from soar.experiments.measuring.measurement import Measurement
-from soar.experiments.planning import text_tables
 from soar.experiments.planning.estimates import START_UP, measure_seconds, train_seconds, training_passes
+
+from soar.experiments.planning import text_tables
 from soar.experiments.planning.networks import NAMES, network
 from soar.experiments.planning.scales import SCALES
 

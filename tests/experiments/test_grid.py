@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from soar.experiments.grid import Sweep, parse
 
 from soar.errors import UserError
-from soar.experiments.grid import Sweep, parse
 
 
 def test_places_are_the_product_of_all_grids() -> None:
@@ -66,8 +66,9 @@ def test_values_that_training_would_refuse_are_refused_before_it(grid: str, mess
 
 
 def test_every_objective_can_be_checked_without_its_model() -> None:
-    from soar import recipes
     from soar.experiments.grid import check
+
+    from soar import recipes
 
     for name in recipes.names():
         check(recipes.load(name))

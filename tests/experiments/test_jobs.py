@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from soar.experiments.job import Ending, Event, Job
-from soar.experiments.order import Order, room_beside, width
+from soar.experiments.jobs import Ending, Event, Job, Queue
 
 DONE = Ending("done")
 
@@ -15,18 +14,22 @@ def job(key: str, *needs: str, seconds: float = 0.0, processes: int = 1) -> Job:
     return Job(key=key, kind="train", title=key.upper(), payload=payload, needs=needs, seconds=seconds)
 
 
-def started(order: Order, room: int = 9) -> str | None:
-    found = order.start(room, alone=False)
+RUNNING = Job(key="running", kind="measure", title="other", payload={})
+
+
+def started(queue: Queue, room: int = 9) -> str | None:
+    """Start what fits beside a job that runs already."""
+    found = queue.start([RUNNING], room + 1)
     return found.key if found else None
 
 
 def test_what_is_needed_comes_first() -> None:
-    order = Order([job("c", "b"), job("b", "a"), job("a")], lambda _: None)
+    queue = Queue([job("c", "b"), job("b", "a"), job("a")], lambda _: None)
     for key in ("a", "b", "c"):
-        assert started(order) == key
-        assert started(order) is None
-        order.end(job(key), DONE)
-    assert order.is_over and [*order.endings] == ["a", "b", "c"]
+        assert started(queue) == key
+        assert started(queue) is None
+        queue.end(job(key), DONE)
+    assert queue.is_empty and [*queue.endings] == ["a", "b", "c"]
 
 
 def test_the_longest_chain_of_work_comes_first_and_then_the_given_order() -> None:
@@ -37,53 +40,54 @@ def test_the_longest_chain_of_work_comes_first_and_then_the_given_order() -> Non
         job("root", seconds=1),
         job("leaf", "root", seconds=9),
     ]
-    order = Order(jobs, lambda _: None)
-    assert [started(order) for _ in range(5)] == ["root", "long", "x", "y", None]
+    queue = Queue(jobs, lambda _: None)
+    assert [started(queue) for _ in range(5)] == ["root", "long", "x", "y", None]
 
 
-def test_what_takes_times_waits_until_nothing_else_runs_and_then_keeps_others_waiting() -> None:
+def test_a_job_that_measures_times_waits_until_nothing_else_runs_and_keeps_others_waiting() -> None:
     timing = replace(job("t", seconds=9), alone=True)
-    order = Order([timing, job("a"), job("b")], lambda _: None)
-    assert [started(order, room=2), started(order, room=1), started(order, room=5)] == ["a", "b", None]
-    assert order.start(2, alone=True) is timing
-    assert room_beside([timing], 2) == 0 and room_beside([], 2) == 2
+    queue = Queue([timing, job("a"), job("b"), job("c")], lambda _: None)
+    assert [started(queue, room=2), started(queue, room=1), started(queue, room=5)] == ["a", "b", "c"]
+    assert started(queue, room=5) is None
+    assert queue.start([], 2) is timing
+    assert Queue([job("d")], lambda _: None).start([timing], 2) is None
 
 
 def test_what_is_not_among_the_jobs_is_done_already() -> None:
-    assert started(Order([job("a", "trained long ago")], lambda _: None)) == "a"
+    assert started(Queue([job("a", "trained long ago")], lambda _: None)) == "a"
 
 
 def test_jobs_of_one_key_are_one() -> None:
-    order = Order([job("a"), job("a")], lambda _: None)
-    assert [started(order), started(order)] == ["a", None]
+    queue = Queue([job("a"), job("a")], lambda _: None)
+    assert [started(queue), started(queue)] == ["a", None]
 
 
 def test_a_failure_skips_what_needs_it_with_the_reason_and_nothing_else() -> None:
     heard: list[Event] = []
     jobs = [job("a"), job("b", "a"), job("c", "b"), job("d", "a", "b"), job("other")]
-    order = Order(jobs, heard.append)
-    order.start(1, alone=False)
-    order.end(jobs[0], Ending("failed", "no data"))
-    assert {key: one.status for key, one in order.endings.items()} == {
+    queue = Queue(jobs, heard.append)
+    started(queue, room=1)
+    queue.end(jobs[0], Ending("failed", "no data"))
+    assert {key: one.status for key, one in queue.endings.items()} == {
         "a": "failed",
         "b": "skipped",
         "c": "skipped",
         "d": "skipped",
     }
-    assert {one.reason for key, one in order.endings.items() if key != "a"} == {"it needs 'A', which failed"}
+    assert {one.reason for key, one in queue.endings.items() if key != "a"} == {"it needs 'A', which failed"}
     assert (heard[0].kind, heard[0].job.key) == ("started", "a")
     assert sorted(one.job.key for one in heard if one.kind == "ended") == ["a", "b", "c", "d"]
-    assert started(order) == "other"
+    assert started(queue) == "other"
 
 
 def test_a_wide_job_waits_for_room_or_runs_alone() -> None:
-    order = Order([job("wide", processes=4), job("narrow")], lambda _: None)
-    assert started(order, room=2) == "narrow"
-    assert started(order, room=2) is None
-    found = order.start(2, alone=True)
-    assert found is not None and width(found) == 4
+    queue = Queue([job("wide", processes=4), job("narrow")], lambda _: None)
+    assert started(queue, room=2) == "narrow"
+    assert started(queue, room=2) is None
+    found = queue.start([], 2)
+    assert found is not None and found.processes == 4
 
 
 def test_a_circle_is_refused() -> None:
     with pytest.raises(ValueError, match="cycle"):
-        Order([job("a", "b"), job("b", "a")], lambda _: None)
+        Queue([job("a", "b"), job("b", "a")], lambda _: None)

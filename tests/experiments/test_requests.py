@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from soar.experiments.measuring.measurement import Measurement
+
+from soar.experiments.cache import Cache
 from soar.experiments.planning.experiments import TABLES, Experiment, experiment, jobs, keys
 from soar.experiments.planning.networks import network
 from soar.experiments.planning.scales import SCALES
-from soar.experiments.cache import Cache
 
 SMOKE = SCALES["smoke"]
 

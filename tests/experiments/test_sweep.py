@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from soar.experiments.grid import Sweep, parse
+from soar.experiments.showing.sweep_show import chart, table, verdict
 
 from soar import recipes, runs
 from soar.errors import UserError
-from soar.experiments.grid import Sweep, parse
 from soar.experiments.cache import Cache
-from soar.experiments.job import Ending
-from soar.experiments.worker import perform
-from soar.experiments.showing.sweep_show import chart, table, verdict
+from soar.experiments.jobs import Ending
 from soar.experiments.sweep import Point, points, save, selected, trials
+from soar.experiments.worker import perform
 from tests.experiments.made import write_file
 from tests.experiments.tiny import FLAGS, recipe
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from soar.experiments.table_result import TableResult
 
 from soar.errors import UserError
 from soar.experiments import conduct
+from soar.experiments.cache import Cache
+from soar.experiments.jobs import Event, Job
 from soar.experiments.planning import experiments
 from soar.experiments.planning.scales import SCALES, Scale
-from soar.experiments.cache import Cache
-from soar.experiments.job import Event, Job
-from soar.experiments.table_result import TableResult
 from tests.experiments.made import Pretender
 
 SMOKE = SCALES["smoke"]

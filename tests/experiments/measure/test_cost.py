@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from soar.experiments.measuring.cost import cost
 from soar.experiments.measuring.subject import Subject
+
 from soar.experiments.planning.experiments import experiment
 from soar.experiments.planning.scales import SCALES
 

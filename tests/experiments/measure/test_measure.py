@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+from soar.experiments.measuring import transfer as transfer_module
+from soar.experiments.measuring.measurements import KINDS, measure
 
 from soar.attacks.transfer import transfer_points
 from soar.errors import UserError
-from soar.experiments.measuring import transfer as transfer_module
-from soar.experiments.measuring.measurements import KINDS, measure
+from soar.experiments.cache import Cache
+from soar.experiments.jobs import Job
 from soar.experiments.planning.experiments import chosen, experiment, jobs
 from soar.experiments.planning.networks import network
 from soar.experiments.planning.scales import SCALES
-from soar.experiments.cache import Cache
-from soar.experiments.job import Job
 from soar.experiments.worker import perform
 
 SMOKE = SCALES["smoke"]

@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 
 import pytest
-
 from soar.experiments.measuring.measurements import measure
+
 from soar.experiments.planning.experiments import experiment
 from soar.experiments.planning.scales import SCALES
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import re
 
-from soar.experiments.showing.sweep_curves import curves
-from soar.experiments.table_result import Cell, TableResult
+from soar.experiments.result import Cell, Result
+from soar.experiments.show.curves import curves
 from tests.experiments.made import result
 
 
-def sweep(seeds: int = 1) -> TableResult:
+def sweep(seeds: int = 1) -> Result:
     def row(clean: float, robust: float | None) -> dict[str, Cell]:
         measured = Cell(paper=45.0)
         if robust is not None:
@@ -18,16 +18,16 @@ def sweep(seeds: int = 1) -> TableResult:
 
     # In the paper the largest value comes first.
     rows = {"15": row(72.8, 25.0), "3": row(80.2, None), "0.5": row(84.0, 9.6)}
-    return result(table="trades", seeds=seeds, rows=rows)
+    return result(name="trades", row_key="beta", seeds=seeds, rows=rows)
 
 
-def said(drawn: str) -> list[str]:
-    """What the points say when pointed at."""
+def labels(drawn: str) -> list[str]:
+    """What the points show when pointed at."""
     return re.findall(r"<title>([^<]* at [^<]*)</title>", drawn)
 
 
 def test_every_point_stands_where_its_parameter_is() -> None:
-    found = said(curves(sweep(), row_key="beta"))
+    found = labels(curves(sweep()))
     assert [one for one in found if one.startswith("clean, paper")] == [
         "clean, paper: 84.0% at 0.5",
         "clean, paper: 80.2% at 3",
@@ -37,7 +37,7 @@ def test_every_point_stands_where_its_parameter_is() -> None:
 
 
 def test_what_was_not_measured_leaves_a_gap_and_intervals_are_told() -> None:
-    found = said(curves(sweep(), row_key="beta"))
+    found = labels(curves(sweep()))
     assert [one for one in found if one.startswith("PGD-20, ours")] == [
         "PGD-20, ours: 9.6% (95 % interval 6.6% to 13.6%) at 0.5",
         "PGD-20, ours: 25.0% (95 % interval 22.0% to 29.0%) at 15",
@@ -46,5 +46,5 @@ def test_what_was_not_measured_leaves_a_gap_and_intervals_are_told() -> None:
 
 
 def test_bands_of_several_seeds_are_standard_deviations() -> None:
-    found = said(curves(sweep(seeds=2), row_key="beta"))
+    found = labels(curves(sweep(seeds=2)))
     assert "PGD-20, ours: 26.0% (one standard deviation 24.6% to 27.4%) at 15" in found

@@ -5,15 +5,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from soar.experiments.showing.figures import bars
-from soar.experiments.table_result import Cell
+from soar.experiments.result import Cell
+from soar.experiments.show.figures import bars
 from tests.experiments.made import result
 
 SPACE = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(**changes: object) -> ElementTree.Element:
-    return ElementTree.fromstring(bars(result(**changes), title="A & B <table>", unit="percent"))
+    return ElementTree.fromstring(bars(result(**{"name": "A & B <table>", **changes})))
 
 
 def widths(root: ElementTree.Element, which: str) -> dict[str, float]:
@@ -38,7 +38,7 @@ def test_bars_are_as_long_as_their_numbers() -> None:
 
 def test_numbers_without_a_scale_are_drawn_to_the_columns_largest() -> None:
     rows = {"a": {"x": Cell(paper=10.0, values=(5.0,))}, "b": {"x": Cell(paper=20.0, values=(0.0,))}}
-    root = ElementTree.fromstring(bars(result(rows=rows), title="t", unit="loss"))
+    root = ElementTree.fromstring(bars(result(rows=rows, unit="loss")))
     assert widths(root, "paper") == {"a, x": 80.0, "b, x": 160.0}
     assert widths(root, "ours") == {"a, x": 40.0, "b, x": 0.5}, "zero is still seen"
 
@@ -48,7 +48,7 @@ def test_quantities_that_cannot_be_compared_are_drawn_to_the_rows_largest() -> N
         "loss": {"value": Cell(paper=10.0, values=(5.0,))},
         "ratio": {"value": Cell(paper=1.0, values=(0.5,))},
     }
-    root = ElementTree.fromstring(bars(result(rows=rows), title="t", unit="loss or ratio"))
+    root = ElementTree.fromstring(bars(result(rows=rows, unit="loss or ratio")))
     assert set(widths(root, "paper").values()) == {160.0} and set(widths(root, "ours").values()) == {80.0}
 
 
@@ -65,17 +65,17 @@ def test_wide_tables_are_drawn_in_bands_and_everything_is_inside() -> None:
 
 
 def test_a_file_of_its_own_knows_its_colors_in_light_and_dark() -> None:
-    text = bars(result(), title="t", unit="percent")
+    text = bars(result())
     assert "prefers-color-scheme:dark" in text and 'width="100%"' not in text
     assert set(re.findall(r"var\((--[a-z0-9-]+)\)", text)) <= set(re.findall(r"(--series-\d):#", text))
-    assert bars(result(rows={}), title="t", unit="percent").startswith("<svg")
+    assert bars(result(rows={})).startswith("<svg")
 
 
 def test_the_spread_is_that_over_trainings_where_there_are_several() -> None:
-    several = bars(result(), title="t", unit="percent")
+    several = bars(result())
     assert "± one standard deviation" in several
     one = {"a": {"x": Cell(paper=50.0, values=(50.0,), low=40.0, high=60.0)}}
-    single = bars(result(rows=one, seeds=1), title="t", unit="percent")
+    single = bars(result(rows=one, seeds=1))
     assert "with the 95 % interval" in single
     x = float(re.findall(r'<rect x="([\d.]+)"', single)[0])
     start, end = map(float, re.findall(r'M([\d.]+) [\d.]+H([\d.]+)"', single)[0])

@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from soar.experiments.planning.plan import Plan
-from soar.experiments.job import Ending, Event
-from soar.experiments.showing.watch import Watch
+from soar.experiments.jobs import Ending, Event
+from soar.experiments.plan import Plan
+from soar.experiments.show.watch import Watch
 from tests.experiments.made import measuring, training
 
 FIRST, SECOND = training("a", seconds=60), measuring("b", "a", seconds=20)

@@ -11,7 +11,7 @@ from soar import curvature, losses, randomness
 from soar.attacks import PGD
 from soar.attacks.transfer import transfer_points
 from soar.errors import UserError
-from soar.evaluation.evidence.slopes import gradient_numbers
+from soar.evaluation.checks.slopes import gradient_numbers
 from soar.experiments.measure.task import BATCH, Found, Task, mean
 from soar.losses import cross_entropy
 from soar.model_state import probing
@@ -32,10 +32,7 @@ def confidence(task: Task) -> Found:
         task: the option `at` is clean, random (a random point near the image) or pgd1 (one step of PGD)
     """
     target = task.target
-    index = target.index.to(target.device)
-    numbers = gradient_numbers(
-        target.model, target.x, target.y, target.threat, index=index, seed=task.seed, batch_size=BATCH
-    )
+    numbers = gradient_numbers(target)
     name = f"confidence_{task.options['at']}"
     value, deviation = 100 * getattr(numbers, name), 100 * getattr(numbers, f"{name}_std")
     half = _Z * deviation / math.sqrt(len(target))
