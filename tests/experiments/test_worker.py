@@ -30,7 +30,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         say(f"measuring {payload['measurement']['kind']}")
         return table
 
-    monkeypatch.setattr(measure, "measure", measure)
+    monkeypatch.setattr(measure_package, "measure", measure)
     return table
 
 
@@ -103,7 +103,7 @@ def test_a_full_disk_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.Monke
 
     job = tiny.training(tmp_path) if kind == "train" else tiny.measurement(tmp_path, "")
     monkeypatch.setattr("soar.training.keeper.Keeper.log", fail)
-    monkeypatch.setattr(measure, "measure", fail)
+    monkeypatch.setattr(measure_package, "measure", fail)
     text = r"^no room to write metrics.jsonl: No space left on device; make room and start again$"
     with pytest.raises(UserError, match=text):
         perform(job, lambda _: None)
@@ -117,7 +117,7 @@ def test_other_errors_of_the_system_are_not_hidden(tmp_path: Path, monkeypatch: 
     def fail(*_: Any) -> None:
         raise PermissionError(errno.EACCES, "no")
 
-    monkeypatch.setattr(measure, "measure", fail)
+    monkeypatch.setattr(measure_package, "measure", fail)
     with pytest.raises(PermissionError):
         perform(tiny.measurement(tmp_path, ""), lambda _: None)
 
@@ -130,7 +130,7 @@ def test_warnings_and_progress_are_said_as_lines(tmp_path: Path, monkeypatch: py
         print(" a line\n", file=sys.stderr)
         return {"value": 1.0}
 
-    monkeypatch.setattr(measure, "measure", measure)
+    monkeypatch.setattr(measure_package, "measure", measure)
     said: list[str] = []
     perform(tiny.measurement(tmp_path, ""), said.append)
     assert said == ["warning: beware", "half a line"]

@@ -84,6 +84,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         row_key: what a row is, such as method
         caution: how the experiment differs from the paper's, always shown
         rows: cells by row and column; rows are called "ResNet / SOAR" where they have groups
+        runs: run folders by row, one per seed
         validation: robust accuracy on validation by row, in percent, where that selects a row
         seconds: what the measurements took
         environment: software and hardware
@@ -99,6 +100,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     row_key: str = "training"
     caution: str = ""
     rows: dict[str, dict[str, Cell]]
+    runs: dict[str, tuple[str, ...]] = {}
     validation: dict[str, float] = {}
     seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     environment: dict[str, Any] = {}
@@ -170,7 +172,8 @@ def gather(
         wanted.setdefault((request.row, request.column), []).append(request)
     rows: dict[str, dict[str, Cell]] = {}
     counted: dict[str, float] = {}
-    validation = {}
+    validation: dict[str, float] = {}
+    runs: dict[str, tuple[str, ...]] = {}
     for row in experiment.rows:
         rows[row.name] = {}
         for column in experiment.columns:
@@ -188,12 +191,13 @@ def gather(
                 numbers = _never(row, column)
             printed = {"paper": row.paper.get(column), "paper_std": row.paper_std.get(column)}
             rows[row.name][column] = Cell(**printed, **numbers)
-        if experiment.selects and row.network and not row.missing:
-            found_of_seeds = [
-                validation_scores(cache.network(experiment.network(row.network, seed).key)).get("robust")
-                for seed in range(seeds)
-            ]
-            scores = [one for one in found_of_seeds if one is not None]
+        if not row.network or row.missing or row.name in weights:
+            continue
+        folders = [cache.network(experiment.network(row.network, seed).key) for seed in range(seeds)]
+        runs[row.name] = tuple(map(str, folders))
+        if experiment.selects:
+            found_scores = [validation_scores(folder).get("robust") for folder in folders]
+            scores = [one for one in found_scores if one is not None]
             # A mean of fewer trainings than the others have could win by luck.
             validation |= {row.name: 100 * statistics.fmean(scores)} if len(scores) == seeds else {}
     measurements = [one for row in experiment.rows for one in row.columns.values()]
@@ -208,6 +212,7 @@ def gather(
         row_key=experiment.row_key,
         caution=experiment.caution,
         rows=rows,
+        runs=runs,
         validation=dict(sorted(validation.items(), key=lambda one: -one[1])),
         seconds=sum(counted.values()),
         environment=environment(),

@@ -96,8 +96,7 @@ def parse(texts: Sequence[str]) -> Grid:
         if not equals or not name:
             raise UserError(f"--grid: got '{text}', expected FIELD=VALUE,VALUE such as objective.beta=1,3,5")
         field = full_name(name.removeprefix("--").replace("-", "_"))
-        # Commas within brackets belong to a value.
-        values = tuple(value.strip() for value in re.split(r",(?![^\[]*\])", listed))
+        values = _values(listed)
         if not all(values):
             raise UserError(f"--grid {name}: got '{listed}', expected values separated by commas, none empty")
         if len(set(values)) < len(values):
@@ -110,6 +109,22 @@ def parse(texts: Sequence[str]) -> Grid:
     if not grid:
         raise UserError("--grid is missing, such as --grid objective.beta=1,3,5")
     return grid
+
+
+def _values(listed: str) -> tuple[str, ...]:
+    """Split at commas, but not within brackets, where they belong to a value.
+
+    >>> _values("[1,2], 3")
+    ('[1,2]', '3')
+    """
+    values, depth = [""], 0
+    for piece in re.split(r"([\[\],])", listed):
+        depth += (piece == "[") - (piece == "]" and depth > 0)
+        if piece == "," and not depth:
+            values.append("")
+        else:
+            values[-1] += piece
+    return tuple(value.strip() for value in values)
 
 
 def check(recipe: Recipe) -> None:

@@ -149,9 +149,10 @@ def _with_kept_start(training: Training, cache: Cache, keep: bool) -> Training:
     if training.start or not recipe.training.start_from:
         return training
     weights = start_weights(recipe.training.start_from)
+    content = weights.file.read_bytes()
     copy = (cache.folder / "weights" / f"{weights.sha256[:16]}.safetensors").resolve()
-    if keep and not copy.exists():
-        files.write(copy, weights.file.read_bytes())
+    if keep and not (copy.exists() and copy.read_bytes() == content):
+        files.write(copy, content)
     return replace(training, recipe=replace(recipe, training=replace(recipe.training, start_from=str(copy))))
 
 
