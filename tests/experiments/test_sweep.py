@@ -35,7 +35,7 @@ def test_points_are_the_product_of_all_grids() -> None:
     assert list(sweep.places().values()) == [
         {"objective.steps": steps, "training.lr": lr} for steps in ("1", "2") for lr in ("0.1", "0.2")
     ]
-    assert list(sweep.places())[0] == "objective.steps=1, training.lr=0.1"
+    assert next(iter(sweep.places())) == "objective.steps=1, training.lr=0.1"
 
 
 def test_networks_have_the_fields_the_flags_and_the_seeds() -> None:

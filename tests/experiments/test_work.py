@@ -6,10 +6,16 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from soar.experiments.loading import load, tables
 
 from soar.errors import UserError
 from soar.experiments.cache import Cache
+from soar.experiments.claims import judge
+from soar.experiments.experiment import Experiment
 from soar.experiments.jobs import Event, Job
+from soar.experiments.requests import requests
+from soar.experiments.result import Result
+from soar.experiments.work import Work, prepare
 from tests.experiments.made import Pretender
 
 

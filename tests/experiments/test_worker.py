@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from soar.errors import UserError
+from soar.experiments import measure as measure_package
 from soar.experiments import worker
 from soar.experiments.cache import Cache, Log
 from soar.experiments.jobs import Job
@@ -24,10 +25,10 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "metrics.jsonl")
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What every measurement finds."""
-    table = {"value": 12.5, "low": 1.0, "high": 20.0, "right": "00000001", "details": {}}
+    table = {"value": 12.5, "low": 1.0, "high": 20.0, "correct": "00000001", "details": {}}
 
-    def measure(payload: dict[str, Any], say: Log) -> dict[str, Any]:
-        say(f"measuring {payload['measurement']['kind']}")
+    def measure(payload: dict[str, Any], log: Log) -> dict[str, Any]:
+        log(f"measuring {payload['measurement']['kind']}")
         return table
 
     monkeypatch.setattr(measure_package, "measure", measure)

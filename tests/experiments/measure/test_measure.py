@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from soar.experiments.measuring import transfer as transfer_module
-from soar.experiments.measuring.measurements import KINDS, measure
+from soar.experiments.loading import load
 
 from soar.attacks.transfer import transfer_points
 from soar.errors import UserError
+from soar.evaluation import Assessment
 from soar.experiments.cache import Cache
+from soar.experiments.experiment import Experiment
 from soar.experiments.jobs import Job
-from soar.experiments.planning.experiments import chosen, experiment, jobs
-from soar.experiments.planning.networks import network
-from soar.experiments.planning.scales import SCALES
+from soar.experiments.measure import KINDS, measure
+from soar.experiments.measure import transfer as transfer_module
+from soar.experiments.requests import jobs
+from soar.experiments.result import gather
 from soar.experiments.worker import perform
 
-SMOKE = SCALES["smoke"]
 TABLES = {
     "adv_linf_with_std": "ResNet / SOAR",
     "bbox": "ResNet / SOAR",
@@ -29,6 +31,10 @@ TABLES = {
     "number-of-samples": "Beginning of SOAR",
     "adv_l2": "ResNet / SOAR",
 }
+
+
+def smoke(name: str) -> Experiment:
+    return load(name, scale="smoke")
 
 
 def silent(_: str) -> None:
@@ -41,7 +47,7 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
     cache = Cache(tmp_path_factory.mktemp("cache"))
     found: dict[str, Job] = {}
     for table, row in TABLES.items():
-        for job in jobs(experiment(table, SMOKE), SMOKE, cache, only=[row]):
+        for job in jobs(smoke(table), cache, only=[row]):
             found.setdefault(job.key, job)
     for job in found.values():
         if job.kind == "train":
@@ -55,7 +61,7 @@ def of_kind(wanted: dict[str, Job], kind: str) -> list[Job]:
     ]
 
 
-@pytest.mark.parametrize("kind", [one for one in KINDS if one not in ("cost", "theory")])
+@pytest.mark.parametrize("kind", [one for one in KINDS if one not in ("cost", "theory", "assessment")])
 def test_every_kind_gives_a_number_that_is_stored(kind: str, wanted: dict[str, Job]) -> None:
     for job in of_kind(wanted, kind):
         perform(job, silent)
@@ -63,10 +69,10 @@ def test_every_kind_gives_a_number_that_is_stored(kind: str, wanted: dict[str, J
         assert found is not None
         assert found["low"] <= found["value"] <= found["high"]
         if kind in ("clean", "accuracy", "points", "transfer"):
-            assert found["value"] == 100 * found["right"].count("1") / 8
-            assert len(found["right"]) == 8
+            assert found["value"] == 100 * found["correct"].count("1") / 8
+            assert len(found["correct"]) == 8
         else:
-            assert found["right"] is None
+            assert found["correct"] is None
         assert 0 <= found["details"]["validation"] <= 1
 
 
@@ -91,42 +97,55 @@ def test_points_are_found_once_and_again_where_they_are_damaged(
         return original(*arguments, **options)
 
     monkeypatch.setattr(transfer_module, "transfer_points", counted)
-    right = measure(job.payload, silent)["right"]
+    correct = measure(job.payload, silent)["correct"]
     assert not calls
     (file,) = (Path(job.payload["cache"]) / "points" / source.key).glob("*.safetensors")
     file.write_bytes(file.read_bytes()[:100])
-    assert measure(job.payload, silent)["right"] == right
+    assert measure(job.payload, silent)["correct"] == correct
     assert len(calls) == 1
-    assert measure(source.payload, silent)["right"] == first["right"]
+    assert measure(source.payload, silent)["correct"] == first["correct"]
 
 
 def test_weights_of_a_users_own_are_measured(wanted: dict[str, Job], tmp_path: Path) -> None:
     from soar.weights import find_weights
 
     cache = Cache(Path(next(iter(wanted.values())).payload["cache"]))
-    trained = network("soar", SMOKE, 0)
+    trained = smoke("adv_linf").network("soar")
     file = find_weights(cache.network(trained.key), "test").file
     row = "ResNet / SOAR"
     (job,) = [
         one
-        for one in jobs(
-            experiment("adv_linf", SMOKE), SMOKE, Cache(tmp_path), only=[row], weights={row: str(file)}
-        )
+        for one in jobs(smoke("adv_linf"), Cache(tmp_path), only=[row], weights={row: str(file)})
         if one.payload["measurement"]["kind"] == "clean"
     ]
     perform(job, silent)
     found = Cache(tmp_path).load_result(job.key)
     ours = next(one for one in of_kind(wanted, "clean") if one.payload["network"] == trained.key)
     assert found is not None
-    assert found["right"] == measure(ours.payload, silent)["right"]
+    assert found["correct"] == measure(ours.payload, silent)["correct"]
 
 
 def test_rows_are_ranked_by_held_out_images(wanted: dict[str, Job]) -> None:
     cache = Cache(Path(next(iter(wanted.values())).payload["cache"]))
-    found = chosen(experiment("relaxation", SMOKE), SMOKE, cache)
+    found = gather(replace(smoke("relaxation"), selects=True), cache).validation
     assert set(found) == {"Beginning of SOAR", "End of SOAR"}
     assert list(found.values()) == sorted(found.values(), reverse=True)
-    assert chosen(experiment("mma", SMOKE), SMOKE, cache) == {}
+    assert gather(smoke("mma"), cache).validation == {}
+
+
+def test_an_assessment_has_a_part_for_every_attack_and_is_kept_with_the_run(wanted: dict[str, Job]) -> None:
+    clean = of_kind(wanted, "clean")[0]
+    options = {"attacks": ["fgsm", "pgd:steps=2"], "split": "test"}
+    payload = {**clean.payload, "measurement": {"kind": "assessment", "options": options}}
+    found = measure(payload, silent)
+    assert list(found["parts"]) == ["clean", "FGSM", "PGD-2", "worst case"]
+    assert found["parts"]["clean"]["correct"] == measure(clean.payload, silent)["correct"]
+    assert found["value"] == found["parts"]["worst case"]["value"] <= found["parts"]["PGD-2"]["value"]
+    run = Cache(Path(clean.payload["cache"])).network(clean.payload["network"])
+    stored = Assessment.load(run / "assessment-test.json")
+    assert 100 * stored.accuracy("worst case") == found["value"]
+    assert measure(payload, silent)["parts"] == found["parts"]
+    assert len(list(run.glob("assessment-*"))) == 1, "what is there is read"
 
 
 def test_a_network_that_is_not_there_is_a_mistake_of_one_line(wanted: dict[str, Job], tmp_path: Path) -> None:
