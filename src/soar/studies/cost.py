@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import torch
 
-from soar.bench.networks import Network
-from soar.bench.step import measure
+from soar.cost.step import measure_steps
+from soar.cost.workload import Workload
 from soar.studies.findings import Finding
 
-REFERENCE = "adversarial steps=10"
+REFERENCE = "adversarial:steps=10"
 
 
 def step_costs(rows: list[Finding], shape: tuple[int, int, int], *, repeats: int = 5) -> list[Finding]:
@@ -25,7 +25,7 @@ def step_costs(rows: list[Finding], shape: tuple[int, int, int], *, repeats: int
     if model is None:
         return rows
     texts = {row.arm: _text(row.recipe["objective"]) for row in rows if row.recipe.get("model") == model}
-    network = Network(
+    workload = Workload(
         name="study",
         model=model["name"],
         options=tuple((key, value) for key, value in model.items() if key != "name"),
@@ -34,7 +34,8 @@ def step_costs(rows: list[Finding], shape: tuple[int, int, int], *, repeats: int
     )
     threads = torch.get_num_threads()
     try:
-        costs = measure([REFERENCE, *dict.fromkeys(texts.values())], network, repeats=repeats, memory=False)
+        specs = [REFERENCE, *dict.fromkeys(texts.values())]
+        costs = measure_steps(specs, workload, repeats=repeats, memory=False)
     finally:
         torch.set_num_threads(threads)
     ratio = {cost.objective: cost.time_ratio(costs[0]) for cost in costs}
@@ -43,5 +44,5 @@ def step_costs(rows: list[Finding], shape: tuple[int, int, int], *, repeats: int
 
 def _text(objective: dict[str, object]) -> str:
     """Write an objective as the bench takes it: its name, then its options."""
-    options = [f"{key}={value}" for key, value in objective.items() if key != "name"]
-    return " ".join([str(objective["name"]), *options])
+    options = ",".join(f"{key}={value}" for key, value in objective.items() if key != "name")
+    return f"{objective['name']}:{options}".rstrip(":")

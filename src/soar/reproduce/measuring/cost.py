@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from soar.bench.networks import Network
-from soar.bench.step import Counted, build, measure
+from soar.cost import Counter
+from soar.cost.step import measure_steps
+from soar.cost.workload import Workload, build
 from soar.reproduce.measuring.subject import Found, Subject
 from soar.reproduce.planning.text_tables import PASSES, RATIO
 
-REFERENCE = "adversarial steps=10"
+REFERENCE = "adversarial:steps=10"
 _EPOCH = 50_000
 """training images of CIFAR-10"""
 _FEW = 4
@@ -26,14 +27,17 @@ def cost(subject: Subject) -> Found:
     of_model = tuple(sorted(options["options"].items()))
     if what in PASSES:
         # Passes are the same for any batch.
-        few = Network(name="cost", model=options["model"], options=of_model, batch_size=_FEW)
+        few = Workload(name="cost", model=options["model"], options=of_model, batch_size=_FEW)
         return Found(float(_passes(text, few)[PASSES.index(what)]))
-    network = Network(name="cost", model=options["model"], options=of_model, batch_size=options["batch_size"])
+    network = Workload(
+        name="cost", model=options["model"], options=of_model, batch_size=options["batch_size"]
+    )
     names = list(dict.fromkeys([REFERENCE, text] if what == RATIO else [text]))
     threads = torch.get_num_threads()
     try:
         costs = {
-            one.objective: one for one in measure(names, network, repeats=options["repeats"], memory=False)
+            one.objective: one
+            for one in measure_steps(names, network, repeats=options["repeats"], memory=False)
         }
     finally:
         torch.set_num_threads(threads)
@@ -44,10 +48,9 @@ def cost(subject: Subject) -> Found:
     return Found(ours.seconds * _EPOCH / network.batch_size / 60, details=details)
 
 
-def _passes(text: str, network: Network) -> tuple[int, int]:
+def _passes(text: str, network: Workload) -> tuple[int, int]:
     """Count as the paper does: the gradient for the parameters is one pass, at however many points."""
     objective, x, y = build(text, network)
-    objective(x, y, torch.arange(len(y)), 0)
-    model = objective.model
-    assert isinstance(model, Counted)
-    return model.forwards, model.backwards + 1
+    with Counter(objective.model) as counter:
+        objective(x, y, torch.arange(len(y)), 0)
+    return counter.forwards, counter.backwards + 1

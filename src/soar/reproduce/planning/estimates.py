@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from soar.cost.training import STILL_ROBUST
 from soar.recipes import Recipe
 from soar.reproduce.measuring.measurement import Measurement
 from soar.reproduce.planning.scales import Scale
 from soar.reproduce.planning.text_tables import PASSES, RATIO
-from soar.training.cost import STILL_RIGHT
 
 # Training images of each data set once validation images are held out, and multiply-adds of each network
 # relative to the ResNet-10 of the same scale.
@@ -95,7 +95,7 @@ def _cost_seconds(options: Mapping[str, Any]) -> float:
     """Estimate how long it takes to count or to time training steps, on one core at every scale."""
     if options["what"] in PASSES:
         return START_UP
-    names = [options["objective"].split()[0]] + (["adversarial"] if options["what"] == RATIO else [])
+    names = [options["objective"].partition(":")[0]] + (["adversarial"] if options["what"] == RATIO else [])
     passes = sum(training_passes({"name": name}) for name in names)
     images: int = options["batch_size"] * (options["repeats"] + 1)  # the first step only warms up
     return START_UP + images * passes * _CORE_PASS[options["model"]]
@@ -106,8 +106,8 @@ def _passes(measurement: Measurement) -> float:
     if measurement.kind == "accuracy":
         entries = options.get("restarts", 1) * options.get("targets", 1)
         if "queries" in options:
-            return float(options["queries"] * _FORWARD_ONLY * STILL_RIGHT)
-        return float(options.get("steps", 1) * entries * STILL_RIGHT)
+            return float(options["queries"] * _FORWARD_ONLY * STILL_ROBUST)
+        return float(options.get("steps", 1) * entries * STILL_ROBUST)
     if measurement.kind in ("points", "relaxation"):
         return float(options["steps"])
     return {"samples": float(options.get("samples", 0) + 3), "confidence": 4.0}.get(measurement.kind, 1.0)
