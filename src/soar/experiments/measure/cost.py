@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from soar.bench.networks import Network
-from soar.bench.step import Counted, build, measure
+from soar.cost import Counter
+from soar.cost.step import measure_steps
+from soar.cost.workload import Workload, build
 from soar.experiments.measure.task import Found, Task
 from soar.paper.theory import linear_regression, logistic_regression, proposition_1
 from soar.paper.theory.table import Rows
@@ -16,7 +17,7 @@ from soar.paper.theory.table import Rows
 PASSES = ("forward", "backward")
 RATIO = "relative to"
 """what a ratio of times is called, with the name of PGD-10 training behind it"""
-REFERENCE = "adversarial steps=10"
+REFERENCE = "adversarial:steps=10"
 _EPOCH = 50_000
 """training images of CIFAR-10"""
 _FEW = 4
@@ -42,7 +43,7 @@ def cost(task: Task) -> Found:
     if "objective" not in options:
         options |= _of_recipe(task)
     what, text = options["what"], options["objective"]
-    network = Network(
+    workload = Workload(
         name="cost",
         model=options["model"],
         options=tuple(sorted(options["options"].items())),
@@ -51,18 +52,18 @@ def cost(task: Task) -> Found:
         batch_size=_FEW if what in PASSES else options["batch_size"],
     )
     if what in PASSES:
-        return Found(float(_passes(text, network)[PASSES.index(what)]))
+        return Found(float(_passes(text, workload)[PASSES.index(what)]))
     names = list(dict.fromkeys([REFERENCE, text] if what.startswith(RATIO) else [text]))
     threads = torch.get_num_threads()
     try:
-        found = measure(names, network, repeats=options["repeats"], memory=False)
+        found = measure_steps(names, workload, repeats=options["repeats"], memory=False)
     finally:
         torch.set_num_threads(threads)
     costs = {one.objective: one for one in found}
-    details = {"seconds a step": costs[text].seconds, "batch": network.batch_size}
+    details = {"seconds a step": costs[text].seconds, "batch": workload.batch_size}
     if what.startswith(RATIO):
         return Found(costs[text].time_ratio(costs[REFERENCE]), details=details)
-    return Found(costs[text].seconds * _EPOCH / network.batch_size / 60, details=details)
+    return Found(costs[text].seconds * _EPOCH / workload.batch_size / 60, details=details)
 
 
 def theory(task: Task) -> Found:
@@ -84,7 +85,7 @@ def _of_recipe(task: Task) -> dict[str, Any]:
     recipe = task.run.recipe
     objective = [f"{key}={value}" for key, value in recipe.objective.items() if key != "name"]
     return {
-        "objective": " ".join([recipe.objective["name"], *objective]),
+        "objective": f"{recipe.objective['name']}:{','.join(objective)}".rstrip(":"),
         "model": recipe.model["name"],
         "options": {key: value for key, value in recipe.model.items() if key != "name"},
         "image_shape": task.target.images.shape[1:],
@@ -93,10 +94,9 @@ def _of_recipe(task: Task) -> dict[str, Any]:
     }
 
 
-def _passes(text: str, network: Network) -> tuple[int, int]:
+def _passes(text: str, workload: Workload) -> tuple[int, int]:
     """Count as the paper does: the gradient for the parameters is one pass, at however many points."""
-    objective, x, y = build(text, network)
-    objective(x, y, torch.arange(len(y)), 0)
-    model = objective.model
-    assert isinstance(model, Counted)
-    return model.forwards, model.backwards + 1
+    objective, x, y = build(text, workload)
+    with Counter(objective.model) as counter:
+        objective(x, y, torch.arange(len(y)), 0)
+    return counter.forwards, counter.backwards + 1

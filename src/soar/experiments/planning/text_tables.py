@@ -14,12 +14,12 @@ PASSES, TIME, RATIO = ("forward", "backward"), "minutes per epoch", "relative to
 # Objectives as the bench takes them, with the settings of the paper.
 _OBJECTIVES = {
     "Standard": "standard",
-    "ADV": "adversarial steps=10",
-    "TRADES": "trades steps=10",
-    "MART": "mart steps=10",
-    "MMA": "mma steps=10 bisections=10",
-    "FOAR": "foar start=zero",
-    "SOAR": "soar product=difference",
+    "ADV": "adversarial:steps=10",
+    "TRADES": "trades:steps=10",
+    "MART": "mart:steps=10",
+    "MMA": "mma:steps=10,bisections=10",
+    "FOAR": "foar:start=zero",
+    "SOAR": "soar:product=difference",
 }
 _MINUTES = {"ADV": "ADV_PGD10", "TRADES": "TRADES", "MART": "MART", "SOAR": "SOAR"}
 _NETWORKS: dict[str, dict[str, Any]] = {
