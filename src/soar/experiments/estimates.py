@@ -45,7 +45,9 @@ def training_images(recipe: Recipe) -> int:
     90000
     """
     training = recipe.training
-    images = training.epochs * (_IMAGES.get(recipe.data.name, _SAMPLE) - recipe.data.validation)
+    images = _IMAGES.get(recipe.data.name, _SAMPLE)
+    held_out = min(images // 10, 5000) if recipe.data.validation is None else recipe.data.validation
+    images = training.epochs * (images - held_out)
     most = images if training.max_steps is None else training.max_steps * training.batch_size
     return min(images, most)
 
@@ -80,10 +82,13 @@ def _passes(measurement: Measurement) -> float:
         return _attack_passes(attack_of(dict(options))) * STILL_ROBUST
     if measurement.kind == "assessment":
         return sum(_attack_passes(one.attack) for one in resolve(options["attacks"])) * STILL_ROBUST
-    with_gradient = {"samples": options.get("samples", 0) + 3, "confidence": 3}
-    if measurement.kind in ("points", "relaxation"):
-        return _WITH_GRADIENT * float(options["steps"])
-    return _WITH_GRADIENT * with_gradient.get(measurement.kind, 1 / _WITH_GRADIENT)
+    gradients = {
+        "points": float(options.get("steps", 0)),
+        "relaxation": float(options.get("steps", 0)),
+        "samples": float(options.get("samples", 0) + 3),
+        "confidence": 3.0,
+    }
+    return _WITH_GRADIENT * gradients[measurement.kind] if measurement.kind in gradients else 1.0
 
 
 def _attack_passes(attack: Attack[Any]) -> float:

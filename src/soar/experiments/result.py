@@ -189,8 +189,9 @@ def gather(
                 numbers = _why(lost, endings or {}, again)
             else:
                 numbers = _never(row, column)
-            printed = {"paper": row.paper.get(column), "paper_std": row.paper_std.get(column)}
-            rows[row.name][column] = Cell(**printed, **numbers)
+            rows[row.name][column] = Cell(
+                paper=row.paper.get(column), paper_std=row.paper_std.get(column), **numbers
+            )
         if not row.network or row.missing or row.name in weights:
             continue
         folders = [cache.network(experiment.network(row.network, seed).key) for seed in range(seeds)]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from soar.attacks.attack import ATTACKS, Attack
 from soar.evaluation import Assessment, evaluate
+from soar.evaluation.assessment import WORST
 from soar.evaluation.attack_result import from_bits
 from soar.evaluation.journal import remove_journals
 from soar.evaluation.suites import resolve
@@ -81,10 +82,8 @@ def assessment(task: Task) -> Found:
 
 
 def _of_assessment(found: Assessment) -> Found:
-    parts = {"clean": share(found.correct)}
-    parts |= {result.label: share(result.robust) for result in found.attacks}
-    parts["worst case"] = share(found.robust)
-    worst = parts["worst case"]
+    parts = {name: share(found.survivors(name)) for name in found.names}
+    worst = parts[WORST]
     return Found(worst.value, worst.low, worst.high, worst.correct, parts=parts)
 
 
