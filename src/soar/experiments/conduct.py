@@ -9,6 +9,7 @@ from pathlib import Path
 from soar.errors import UserError, unknown
 from soar.paper.tables import PaperTable
 from soar.experiments.claims import Judged, judge
+from soar.experiments.loading import load
 from soar.experiments.gather import gather
 from soar.experiments.measuring.measurement import Experiment, RowPlan
 from soar.experiments.planning import experiments
@@ -167,7 +168,7 @@ def paper_of(result: TableResult) -> PaperTable:
 
 def judged(result: TableResult) -> tuple[Judged, ...]:
     """Hold the paper's claims about a table against our numbers."""
-    return judge(result.table, result)
+    return judge(load(result.table, scale=result.scale).claims, result)
 
 
 def _rows(needed: Sequence[Experiment], names: Collection[str], where: str) -> set[str]:
