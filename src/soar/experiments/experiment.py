@@ -92,11 +92,13 @@ class Training:
         title: what readers call it
         recipe: how it is trained with the first seed, without the weights it starts from
         start: name of the training whose weights it starts from; from scratch when empty
+        about: a sentence to show when its training begins
     """
 
     title: str
     recipe: Recipe
     start: str = ""
+    about: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

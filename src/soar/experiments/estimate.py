@@ -1,4 +1,4 @@
-"""Numbers of a table with the interval that they are known to lie in."""
+"""Numbers of a table with their 95 % intervals."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Estimate:
 
 
 def of(cell: Cell) -> Estimate:
-    """Give the mean over seeds; its interval is that of the examples and, from two seeds on, of the seeds.
+    """Return the mean over seeds; its interval accounts for the examples and, from two seeds on, the seeds.
 
     Args:
         cell: one with values
@@ -58,7 +58,7 @@ def of(cell: Cell) -> Estimate:
 
 
 def difference(one: Cell, other: Cell, *, same_networks: bool = False) -> Estimate:
-    """Give how much larger the first number is, on the same examples where both know them one by one.
+    """Compute how much larger the first number is, paired by example where both are known per example.
 
     Several seeds widen the interval by their spread: another training is another network.
 
@@ -86,7 +86,7 @@ def difference(one: Cell, other: Cell, *, same_networks: bool = False) -> Estima
 
 
 def _first(cell: Cell) -> Estimate:
-    """Give what is known from the first seed alone."""
+    """Return what is known from the first seed alone."""
     value = cell.values[0]
     low = value if cell.low is None else min(cell.low, value)
     high = value if cell.high is None else max(cell.high, value)
@@ -98,7 +98,7 @@ def _around(value: float, below: float, above: float, spread: float) -> Estimate
 
 
 def _spread(*groups: tuple[float, ...]) -> float:
-    r"""Give half the 95 % interval of a sum or difference of means, as far as seeds vary (Welch, 1947).
+    r"""Compute half the 95 % interval of a difference of means due to the spread of seeds (Welch, 1947).
 
     t_\nu \sqrt{\sum v_i}, v_i = s_i^2 / n_i, \nu = (\sum v_i)^2 / \sum v_i^2 / (n_i - 1)
 
@@ -120,7 +120,7 @@ def _spread(*groups: tuple[float, ...]) -> float:
 
 
 def _student(freedom: int) -> float:
-    """Give the 97.5 % quantile of Student's distribution, within 0.003 of the true one.
+    """Return the 97.5 % quantile of Student's distribution, within 0.003 of the true one.
 
     >>> [round(_student(freedom), 2) for freedom in (2, 10, 30)]
     [4.3, 2.23, 2.04]
