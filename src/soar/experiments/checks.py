@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from soar.experiments.estimate import Estimate, difference, of
-from soar.experiments.table_result import Cell
+from soar.experiments.intervals import Estimate, difference, of
+from soar.experiments.result import Cell
 
 Verdict = Literal["held", "not held", "undecided"]
 Rows = Mapping[str, Mapping[str, Cell]]
@@ -41,7 +41,7 @@ class Check(Protocol):
         """Compare numbers.
 
         Args:
-            rows: cells by row and column, as in TableResult
+            rows: cells by row and column, as in Result
 
         Raises:
             MissingError: if one of them was not measured

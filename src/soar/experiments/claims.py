@@ -9,7 +9,7 @@ from typing import Literal
 
 from soar.errors import UserError, unknown
 from soar.experiments.checks import Above, At, Check, Level, LosesMore, Near, Peak, Verdict, decide
-from soar.experiments.table_result import TableResult
+from soar.experiments.result import Result
 
 Names = str | tuple[str, ...]
 Groups = Mapping[str, tuple[str, ...]]
@@ -47,7 +47,7 @@ class Judged:
     why: str
 
 
-def judge(claims: Iterable[Claim], result: TableResult) -> tuple[Judged, ...]:
+def judge(claims: Iterable[Claim], result: Result) -> tuple[Judged, ...]:
     """Judge every claim by our numbers; those that are missing leave it undecided."""
     found = [(claim, decide(claim.checks, result.rows)) for claim in claims]
     return tuple(Judged(claim, one.verdict, one.why) for claim, one in found)

@@ -10,10 +10,11 @@ from soar import files
 from soar.errors import unknown
 from soar.experiments.cache import Cache
 from soar.experiments.experiment import Experiment, Row, Training
+from soar.experiments.gather import gather
 from soar.experiments.jobs import Ending, Event, Executor, Job
 from soar.experiments.plan import Plan, plan, timed
 from soar.experiments.requests import jobs
-from soar.experiments.result import Result, gather
+from soar.experiments.result import Result
 from soar.runs import start_weights
 
 

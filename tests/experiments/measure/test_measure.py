@@ -19,7 +19,7 @@ from soar.experiments.jobs import Job
 from soar.experiments.measure import KINDS, measure
 from soar.experiments.measure import transfer as transfer_module
 from soar.experiments.requests import jobs
-from soar.experiments.result import gather
+from soar.experiments.gather import gather
 from soar.experiments.worker import perform
 
 TABLES = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from soar.evaluation.interval import average, paired
-from soar.experiments.table_result import Cell
+from soar.experiments.result import Cell
 
 # 97.5 % of Student's distribution lie below these, for 1 to 10 degrees of freedom.
 _STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
@@ -72,8 +72,8 @@ def difference(one: Cell, other: Cell, *, same_networks: bool = False) -> Estima
     Estimate(value=1.5, low=1.5, high=1.5)
     """
     assert one.ours is not None and other.ours is not None
-    if one.right is not None and other.right is not None and one.right.shape == other.right.shape:
-        first = Estimate(*(100 * number for number in paired(one.right.bool(), other.right.bool())))
+    if one.flags is not None and other.flags is not None and one.flags.shape == other.flags.shape:
+        first = Estimate(*(100 * number for number in paired(one.flags, other.flags)))
     elif one.each is not None and other.each is not None and len(one.each) == len(other.each):
         first = Estimate(*average(torch.tensor(one.each).double() - torch.tensor(other.each).double()))
     else:
