@@ -62,7 +62,7 @@ def plan(
     if planned.todo:
         at_once = "one job at a time" if room == 1 else f"{room} jobs at once"
         time = f"about {duration(planned.seconds(room))}, " if planned.work else ""
-        known = f"; times based on {_count(planned.timed_by, 'job')} done before" if planned.timed_by else ""
+        known = f"; timed by {_count(planned.timed_by, 'job')} done before" if planned.timed_by else ""
         _print(console, f"{'together':<{_LEFT}}{time}{at_once}{known}", "bold")
 
 
