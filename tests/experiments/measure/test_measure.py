@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 import torch
-from soar.experiments.loading import load
 
 from soar.attacks.transfer import transfer_points
 from soar.errors import UserError
 from soar.evaluation import Assessment
 from soar.experiments.cache import Cache
 from soar.experiments.experiment import Experiment
+from soar.experiments.gather import gather
 from soar.experiments.jobs import Job
+from soar.experiments.loading import load
 from soar.experiments.measure import KINDS, measure
 from soar.experiments.requests import jobs
-from soar.experiments.gather import gather
 from soar.experiments.worker import perform
 
 TABLES = {

@@ -127,7 +127,7 @@ def legend(result: Result) -> str:
     parts += ["diff: ours minus the paper's"] if result.has_paper else []
     if result.examples:
         ours = "ours on " if result.has_paper else ""
-        parts.append(f"{ours}{result.examples} test images")
+        parts.append(f"{ours}{result.examples} test images" + (f" of {result.data}" if result.data else ""))
         many = result.seeds > 1
         parts.append(f"mean ± standard deviation of {result.seeds} trainings" if many else "one training")
     cells = [cell for cells in result.rows.values() for cell in cells.values()]
