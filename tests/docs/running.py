@@ -67,7 +67,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def commands(code: str) -> list[list[str]]:
-    """Give the lines of a bash block as words; a backslash at the end joins a line to the next."""
+    """Split the lines of a bash block into words; a backslash at the end joins a line to the next."""
     lines = code.replace("\\\n", " ").splitlines()
     return [words for words in (split(line, comments=True) for line in lines) if words]
 
@@ -168,7 +168,7 @@ def _only_parsed(words: Sequence[str]) -> bool:
 
 
 def _under_torchrun(words: Sequence[str]) -> list[str]:
-    """Give what torchrun starts, after its own parser has read its flags."""
+    """Return the arguments of the program that torchrun starts, parsed by its own parser."""
     from torch.distributed.run import get_args_parser
 
     arguments = get_args_parser().parse_args(words)
