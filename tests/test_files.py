@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import stat
@@ -16,7 +17,6 @@ from hypothesis import strategies as st
 from soar import files
 from soar.errors import FileError, UserError
 from soar.files import clean, ready_folder, temporary_folder, write
-from soar.locks import try_lock
 
 KILLED = """
 import os, signal, sys
@@ -206,15 +206,15 @@ def test_what_is_being_written_is_not_removed(tmp_path: Path) -> None:
 def test_a_temporary_folder_that_was_removed_meanwhile_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locked, calls = try_lock, []
+    locked, calls = fcntl.flock, []
 
-    def remove_first(descriptor: int) -> bool:
+    def remove_first(descriptor: int, operation: int) -> None:
         calls.append(descriptor)
         if len(calls) == 1:
             next(tmp_path.iterdir()).rmdir()
-        return locked(descriptor)
+        locked(descriptor, operation)
 
-    monkeypatch.setattr(files, "try_lock", remove_first)
+    monkeypatch.setattr(fcntl, "flock", remove_first)
     with temporary_folder(tmp_path) as folder:
         assert folder.is_dir() and len(calls) == 2
     assert names(tmp_path) == []

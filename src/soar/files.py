@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from filelock import lock_descriptor
+
 from soar.errors import FileError, UserError, reason_of
-from soar.locks import try_lock
 
 _PREFIX, _SUFFIX = ".soar-", ".tmp"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -113,7 +114,7 @@ def clean(folder: Path) -> None:
         except OSError:
             continue
         try:
-            if not try_lock(descriptor):
+            if not _try_lock(descriptor):
                 continue
             if stat.S_ISDIR(os.fstat(descriptor).st_mode):
                 shutil.rmtree(path, ignore_errors=True)
@@ -172,6 +173,14 @@ def _stat(path: Path | str) -> os.stat_result | None:
         return None
 
 
+def _try_lock(descriptor: int) -> bool:
+    """Lock an open file or folder until it is closed; return False if another process holds the lock."""
+    try:
+        return lock_descriptor(descriptor, blocking=False)
+    except OSError:  # a file system without locks
+        return True
+
+
 def _name() -> str:
     return f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
 
@@ -181,7 +190,7 @@ def _new_file(folder: Path) -> tuple[int, Path]:
     while True:
         path = folder / _name()
         descriptor = os.open(path, _NEW, 0o666)
-        if try_lock(descriptor) and os.fstat(descriptor).st_nlink:
+        if _try_lock(descriptor) and os.fstat(descriptor).st_nlink:
             return descriptor, path
         os.close(descriptor)
 
@@ -193,7 +202,7 @@ def _new_folder(parent: Path) -> tuple[int, Path]:
         path.mkdir()
         with suppress(FileNotFoundError):
             descriptor = os.open(path, os.O_RDONLY)
-            if try_lock(descriptor) and path.exists():
+            if _try_lock(descriptor) and path.exists():
                 return descriptor, path
             os.close(descriptor)
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from soar import recipes
 from soar.errors import UserError
-from soar.locks import Lock
+from soar.locks import lock
 from soar.recipes import Recipe
 from soar.reproduce.running.condition import Condition, condition_of
 from soar.reproduce.running.hashing import digest
@@ -94,7 +94,7 @@ class Cache:
     @contextmanager
     def reserved(self, key: str, say: Say) -> Iterator[None]:
         """Keep other processes from working on the same key; wait for one that does."""
-        with Lock(self.folder / "locks" / key, "another process works on the same").waited_for(say):
+        with lock(self.folder / "locks" / key, "another process works on the same", say):
             yield
 
     def started(self, recipe: Recipe, start: str) -> Recipe:
