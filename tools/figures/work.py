@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tools.figures.drawing import BLUE, ORANGE, drawing
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from soar.bench.networks import Network, preset
 from soar.bench.step import build, take_step
 from soar.errors import UserError
-from soar.paper.theory.figures import BLUE, ORANGE, drawing
-from soar.paper.theory.table import Rows
+from soar.paper.theory import Rows
 
 NETWORK = "resnet10-w64"
 _BATCH = 1
@@ -48,7 +48,7 @@ class Arithmetic(TorchDispatchMode):
 
 
 def forward_passes(objective: str, network: Network) -> float:
-    """Give the arithmetic of a training step in units of one forward pass of its batch.
+    """Return the arithmetic of a training step in units of one forward pass of its batch.
 
     Args:
         objective: a registered name, with options as in "adversarial steps=10"
@@ -64,7 +64,7 @@ def forward_passes(objective: str, network: Network) -> float:
 
 
 def measured(file: Path) -> dict[str, list[float]]:
-    """Read the times of `soar bench step --output FILE`, relative to PGD-10: one number a network.
+    """Read the times of `soar bench step --output FILE`, relative to PGD-10: one number per network.
 
     Args:
         file: the JSON file
@@ -102,7 +102,7 @@ def table(times: dict[str, list[float]]) -> Rows:
 
 
 def draw(rows: Rows, times: dict[str, list[float]], path: Path) -> None:
-    """Show the arithmetic as bars and the times as dots on them."""
+    """Draw the arithmetic as bars and the times as dots on them."""
     with drawing(path, width=8.0, height=3.9) as figure:
         axes = figure.add_subplot()
         axes.set_title("A step takes about the time of its arithmetic")

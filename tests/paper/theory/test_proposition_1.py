@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soar.paper.theory import proposition_1 as theory
-from soar.paper.theory.expansion import Expansion
+from soar.paper.theory.expansion import SecondOrderExpansion
 
 
 @given(st.integers(1, 100_000), st.floats(1e-4, 1))
@@ -29,7 +29,7 @@ def test_a_loss_along_the_diagonal_stands_for_the_dense_one(slope: float, curvat
     dimension, eps = 6, 0.3
     case = theory.along_the_diagonal("", dimension, eps, loss=0.0, slope=slope, curvature=curvature)
     v = torch.full((dimension,), dimension**-0.5, dtype=torch.float64)
-    dense = Expansion(slope * v, curvature * torch.outer(v, v))
+    dense = SecondOrderExpansion(slope * v, curvature * torch.outer(v, v))
     assert case.maximum == pytest.approx(dense.maximum_at_corners(eps))
     assert case.maximum == pytest.approx(dense.maximum_in_l2_ball(eps * dimension**0.5))
     wanted = torch.cat([torch.zeros(dimension - 1), case.expansion.singular_values]).sort().values

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from soar.paper.theory import linear_regression, logistic_regression, proposition_1
-from soar.paper.theory.table import Rows
+from soar.paper.theory import Rows, linear_regression, logistic_regression, proposition_1
 from soar.reproduce.measuring.subject import Found, Subject
 
 _RADIUS = 3.0
