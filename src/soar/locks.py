@@ -6,11 +6,11 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from itertools import count
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from soar import files
 from soar.errors import FileError, UserError, reason_of
 
 # How flock fails on a file system without locks, such as some network file systems.
@@ -94,8 +94,7 @@ def reserved(name: str, folder: Path, suffix: str) -> Iterator[Path]:
     Raises:
         FileError: if nothing can be written to the folder
     """
-    for number in count(1):
-        path = folder / f"{name}{'' if number == 1 else f'-{number}'}{suffix}"
+    for path in files.numbered(folder, name, suffix):
         if os.path.lexists(path):
             continue
         with ExitStack() as held:
