@@ -65,7 +65,7 @@ def open_run(run: Path, *, resume: bool) -> Snapshot | None:
         The newest usable checkpoint, or None to start from scratch.
 
     Raises:
-        UserError: when the folder holds a training that is not to be resumed
+        UserError: when the folder holds a training run that is not to be resumed
     """
     if not resume and (available(run) or (run / "metrics.jsonl").exists()):
         raise UserError(f"{run} holds a training already; resume it (flag --resume) or choose another folder")

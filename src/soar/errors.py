@@ -24,13 +24,13 @@ class FileError(UserError, OSError):
     """A file or folder that cannot be used; also an `OSError`, for callers that can continue without it."""
 
 
-def reason_of(error: OSError) -> str:
-    """Return the operating system's description of an error, without its number and file.
+def reason_of(error: Exception) -> str:
+    """Return the operating system's description of an error without its number and file, or its message.
 
     >>> reason_of(OSError(28, "No space left on device", "metrics.jsonl"))
     'No space left on device'
     """
-    return error.strerror or str(error)
+    return getattr(error, "strerror", None) or str(error)
 
 
 def printable(text: str, longest: int | None = None) -> str:

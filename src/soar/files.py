@@ -129,8 +129,7 @@ def ready_folder(folder: Path, flag: str) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except (OSError, ValueError) as error:
-        reason = reason_of(error) if isinstance(error, OSError) else str(error)
-        raise FileError(f"{flag}: {folder} cannot be written to ({reason})") from None
+        raise FileError(f"{flag}: {folder} cannot be written to ({reason_of(error)})") from None
 
 
 def sync(folder: Path) -> None:
@@ -149,10 +148,8 @@ def _errors_about(path: Path | str) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a ValueError for a null byte in the name
         raise FileError(f"{path}: cannot be written ({reason_of(error)})") from None
-    except ValueError as error:  # a null byte in the name
-        raise FileError(f"{path!r}: cannot be written ({error})") from None
 
 
 def _stat(path: Path | str) -> os.stat_result | None:

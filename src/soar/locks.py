@@ -44,10 +44,9 @@ def lock(path: Path, refusal: str, say: Callable[[str], None] | None = None) -> 
         _acquire(held, refusal, say)
     except UserError:
         raise
-    except (OSError, ValueError) as error:  # a null byte in the name is a ValueError
-        if not isinstance(error, OSError) or error.errno not in _NO_LOCKS:
-            reason = reason_of(error) if isinstance(error, OSError) else str(error)
-            raise FileError(f"{path.parent}: cannot be written ({reason})") from None
+    except (OSError, ValueError) as error:  # a ValueError for a null byte in the name
+        if getattr(error, "errno", None) not in _NO_LOCKS:
+            raise FileError(f"{path.parent}: cannot be written ({reason_of(error)})") from None
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Run folders: the recipe, the environment, and the results of a training.
+"""Run folders: the recipe, the environment, and the results of a training run.
 
 A run folder holds `recipe.toml`, `environment.json`, `metrics.jsonl`, `checkpoints/` and assessments. It is
 never deleted and never overwritten.
@@ -59,7 +59,7 @@ class Run:
         """Load the data that the recipe names.
 
         Args:
-            root: the folder of all data sets
+            root: the folder of all datasets
         """
         from soar.data import load
 

@@ -93,7 +93,7 @@ def _network(arguments: argparse.Namespace) -> Network:
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder of `soar train`")
     parser.add_argument("--examples", type=int, default=32, metavar="N", help="test images (default: 32)")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all data sets")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all datasets")
 
 
 def _add_kinks(parser: argparse.ArgumentParser) -> None:

@@ -63,7 +63,7 @@ def open_network(run: runs.Run, examples: int, *, root: Path | None = None) -> N
     Args:
         run: a finished training
         examples: number of images
-        root: the folder of all data sets
+        root: the folder of all datasets
 
     Raises:
         UserError: if the run's threat is not an linf ball, or there are no weights

@@ -50,7 +50,7 @@ def _command(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _usage(parser: argparse.ArgumentParser) -> str:
-    """Return the usage line, in the same width on every machine."""
+    """Give the usage line, in one width on every machine."""
     formatter = argparse.HelpFormatter(parser.prog, width=80)
     formatter.add_usage(parser.usage, parser._actions, parser._mutually_exclusive_groups)
     return formatter.format_help().strip().removeprefix("usage: ")

@@ -81,7 +81,7 @@ def _written(value: Any) -> str:
 
 
 def _kind(hint: Any) -> str:
-    """Describe the values that a field takes."""
+    """Say in words what a field takes."""
     if get_origin(hint) is Annotated:
         inner, *limits = get_args(hint)
         return _kind(inner) + "".join(_limits(one) for one in limits if isinstance(one, msgspec.Meta))

@@ -74,7 +74,7 @@ def _add_tightness_flags(parser: argparse.ArgumentParser) -> None:
         "--start", choices=("zero", "pgd-1"), default="zero", help="expand at the image, or as SOAR does"
     )
     parser.add_argument("--output", type=Path, metavar="DIR", help="keep the network that is trained here")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all data sets")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all datasets")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 

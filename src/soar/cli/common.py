@@ -30,7 +30,7 @@ def add_machine_flags(parser: argparse.ArgumentParser) -> None:
     """Declare flags for the device, the threads, the data and progress."""
     parser.add_argument("--device", default="auto", metavar="|".join(DEVICES), help="where to compute")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all data sets")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all datasets")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -53,7 +54,7 @@ class Case:
 
 
 def along_the_diagonal(
-    name: str, dimension: int, eps: float, *, loss: float, slope: float, curvature: float
+    name: str, dimension: int, eps: float, *, loss: float, gradient: float, curvature: float
 ) -> Case:
     r"""Return a loss \( l + b t + \frac c2 t^2 \) of \( t = v^T \delta \), which reaches the corner t = rho.
 
@@ -62,14 +63,14 @@ def along_the_diagonal(
         dimension: d
         eps: the radius of the linf ball
         loss: l
-        slope: b, at least 0
+        gradient: b, at least 0
         curvature: c, at least 0
     """
     radius = math.sqrt(dimension) * eps
     expansion = SecondOrderExpansion(
-        torch.tensor([slope], dtype=torch.float64), torch.tensor([[curvature]], dtype=torch.float64)
+        torch.tensor([gradient], dtype=torch.float64), torch.tensor([[curvature]], dtype=torch.float64)
     )
-    return Case(name, dimension, eps, loss, expansion, slope * radius + curvature / 2 * radius**2)
+    return Case(name, dimension, eps, loss, expansion, gradient * radius + curvature / 2 * radius**2)
 
 
 def counterexample(dimension: int, eps: float) -> Case:
@@ -83,7 +84,7 @@ def counterexample(dimension: int, eps: float) -> Case:
     """
     radius = math.sqrt(dimension) * eps
     return along_the_diagonal(
-        "counterexample, rank one", dimension, eps, loss=0.5, slope=radius, curvature=radius**2
+        "counterexample, rank one", dimension, eps, loss=0.5, gradient=radius, curvature=radius**2
     )
 
 
@@ -103,13 +104,14 @@ def random_quadratic(dimension: int, eps: float, seed: int = 0) -> Case:
 
 def cases() -> list[Case]:
     """Return the losses of the table."""
+    stationary = partial(along_the_diagonal, dimension=_DIMENSION, loss=1.0, gradient=0.0)
     return [
         counterexample(8, 0.1),
         counterexample(_DIMENSION, 8 / 255),
-        along_the_diagonal("constant", _DIMENSION, 2 / 255, loss=1.0, slope=0.0, curvature=0.0),
-        along_the_diagonal("constant", _DIMENSION, 8 / 255, loss=1.0, slope=0.0, curvature=0.0),
-        along_the_diagonal("no slope, curved", _DIMENSION, 8 / 255, loss=1.0, slope=0.0, curvature=10.0),
-        along_the_diagonal("no slope, curved", _DIMENSION, 16 / 255, loss=1.0, slope=0.0, curvature=10.0),
+        stationary("constant", eps=2 / 255, curvature=0.0),
+        stationary("constant", eps=8 / 255, curvature=0.0),
+        stationary("no gradient, curved", eps=8 / 255, curvature=10.0),
+        stationary("no gradient, curved", eps=16 / 255, curvature=10.0),
         random_quadratic(10, 0.1),
         random_quadratic(10, 1.0),
     ]
