@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from soar.cli.common import set_up_machine
-from soar.device import choose
+from soar.environment import choose_device
 from soar.errors import UserError
 from soar.text import duration, percent
 
@@ -83,7 +83,7 @@ def _found(trainer: Trainer, arguments: argparse.Namespace, device: str | None) 
 def _is_there(device: str) -> bool:
     """Return whether the machine has a device; a name that no machine has is a mistake."""
     try:
-        choose(device)
+        choose_device(device)
     except UserError:
         if device not in ("cuda", "mps"):
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from torch import Tensor
@@ -48,7 +48,7 @@ class Keeper:
         self.run, self.standing, self.updates = run, standing, updates
         self.identity, self.rule, self.sinks = identity, rule, sinks
         self.metrics: MetricsFile | None = None
-        self._lock = run_lock(run)
+        self._held = ExitStack()
         self._saved: tuple[int, Scores | None] = (0, None)
         self._saved_best: Scores | None = None
         self._saved_at = self._began = time.monotonic()
@@ -76,7 +76,7 @@ class Keeper:
             UserError: when the folder holds a training and `resume` is not set, when another process trains
                 there, or when its checkpoints belong to other settings
         """
-        world.on_main(self._lock.acquire)
+        world.on_main(lambda: self._held.enter_context(run_lock(self.run)))
         snapshot = world.on_main(lambda: checkpoints.open_run(self.run, resume=resume))
         if snapshot is not None:
             self._restore(snapshot, world)
@@ -134,7 +134,7 @@ class Keeper:
         """Take no more metrics, and let others train here."""
         for sink in self._all_sinks():
             sink.close()
-        self._lock.release()
+        self._held.close()
 
     def _write(self, all_generators: list[dict[str, Tensor]]) -> None:
         assert self.metrics is not None

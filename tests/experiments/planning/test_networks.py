@@ -7,12 +7,12 @@ import warnings
 from pathlib import Path
 
 import pytest
-
-from soar import recipes
-from soar.errors import UserError
 from soar.experiments.planning.experiments import TABLES, experiment
 from soar.experiments.planning.networks import NAMES, network, with_weights
 from soar.experiments.planning.scales import SCALES
+
+from soar import recipes
+from soar.errors import UserError
 from soar.runs import Run
 
 SMALL, PAPER, SMOKE = SCALES["small"], SCALES["paper"], SCALES["smoke"]

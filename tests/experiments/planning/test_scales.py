@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from soar.experiments.planning.scales import SCALES, scale
 
 from soar.errors import UserError
-from soar.experiments.planning.scales import SCALES, scale
 
 
 def test_attacks_that_only_ask_get_fewer_images() -> None:

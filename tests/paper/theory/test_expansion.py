@@ -7,20 +7,20 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from soar import randomness
-from soar.paper.theory.expansion import Expansion, expand
+from soar.paper.theory.expansion import SecondOrderExpansion, expand
 
 
 def numbers(seed: int, *shape: int) -> Tensor:
     return randomness.normal(randomness.key(seed, 0, "theory test"), shape, torch.float64)[0]
 
 
-def quadratic(seed: int, dimension: int, *, convex: bool = False) -> Expansion:
+def quadratic(seed: int, dimension: int, *, convex: bool = False) -> SecondOrderExpansion:
     square = numbers(seed, dimension, dimension)
     hessian = square.T @ square / dimension if convex else (square + square.T) / 2
-    return Expansion(numbers(seed + 1, dimension), hessian)
+    return SecondOrderExpansion(numbers(seed + 1, dimension), hessian)
 
 
-def brute_force(expansion: Expansion, radius: float) -> float:
+def brute_force(expansion: SecondOrderExpansion, radius: float) -> float:
     """Look everywhere in a disc."""
     angle = torch.linspace(0, 2 * torch.pi, 4001, dtype=torch.float64)
     circle = torch.stack([angle.cos(), angle.sin()], dim=1)
@@ -70,7 +70,7 @@ def test_the_l2_maximum_is_that_of_a_general_optimizer(seed: int, radius: float)
 def test_the_l2_maximum_in_the_special_cases(
     gradient: list[float], diagonal: list[float], radius: float, maximum: float
 ) -> None:
-    expansion = Expansion(torch.tensor(gradient).double(), torch.tensor(diagonal).double().diag())
+    expansion = SecondOrderExpansion(torch.tensor(gradient).double(), torch.tensor(diagonal).double().diag())
     assert expansion.maximum_in_l2_ball(radius) == pytest.approx(maximum, abs=1e-9)
 
 
@@ -88,14 +88,16 @@ def test_climbing_stays_below_the_maximum_and_reaches_it_in_few_dimensions(
 
 
 def test_climbing_finds_a_top_inside_the_ball() -> None:
-    expansion = Expansion(torch.tensor([1.0, 0.0]).double(), torch.tensor([-4.0, -1.0]).double().diag())
+    expansion = SecondOrderExpansion(
+        torch.tensor([1.0, 0.0]).double(), torch.tensor([-4.0, -1.0]).double().diag()
+    )
     assert expansion.climb_in_linf_ball(1.0, torch.ones(1, 2).double()) == pytest.approx(1 / 8)
 
 
 @pytest.mark.parametrize("dimension, sign", [(17, 1.0), (2, -1.0)])
 def test_corners_are_tried_only_where_that_is_right(dimension: int, sign: float) -> None:
     with pytest.raises(ValueError, match="few convex dimensions"):
-        Expansion(torch.zeros(dimension), sign * torch.eye(dimension)).maximum_at_corners(1.0)
+        SecondOrderExpansion(torch.zeros(dimension), sign * torch.eye(dimension)).maximum_at_corners(1.0)
 
 
 def test_expanding_a_quadratic_loss_gives_it_back() -> None:

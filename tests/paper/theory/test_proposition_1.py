@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soar.paper.theory import proposition_1 as theory
-from soar.paper.theory.expansion import Expansion
+from soar.paper.theory.expansion import SecondOrderExpansion
 
 
 @given(st.integers(1, 100_000), st.floats(1e-4, 1))
@@ -24,12 +24,12 @@ def test_the_counterexample_breaks_the_printed_bound_in_every_dimension_and_for_
     assert found["mean square"] == pytest.approx(maximum)
 
 
-@pytest.mark.parametrize("slope, curvature", [(0.3, 0.09), (0.0, 2.0), (1.5, 0.0)])
-def test_a_loss_along_the_diagonal_stands_for_the_dense_one(slope: float, curvature: float) -> None:
+@pytest.mark.parametrize("gradient, curvature", [(0.3, 0.09), (0.0, 2.0), (1.5, 0.0)])
+def test_a_loss_along_the_diagonal_stands_for_the_dense_one(gradient: float, curvature: float) -> None:
     dimension, eps = 6, 0.3
-    case = theory.along_the_diagonal("", dimension, eps, loss=0.0, slope=slope, curvature=curvature)
+    case = theory.along_the_diagonal("", dimension, eps, loss=0.0, gradient=gradient, curvature=curvature)
     v = torch.full((dimension,), dimension**-0.5, dtype=torch.float64)
-    dense = Expansion(slope * v, curvature * torch.outer(v, v))
+    dense = SecondOrderExpansion(gradient * v, curvature * torch.outer(v, v))
     assert case.maximum == pytest.approx(dense.maximum_at_corners(eps))
     assert case.maximum == pytest.approx(dense.maximum_in_l2_ball(eps * dimension**0.5))
     wanted = torch.cat([torch.zeros(dimension - 1), case.expansion.singular_values]).sort().values
@@ -55,5 +55,5 @@ def test_a_constant_loss_breaks_it_below_the_radius_where_it_should() -> None:
     # (rho^2 + 1) sqrt(2 / pi) < 1, that is d eps^2 < sqrt(pi / 2) - 1.
     limit = math.sqrt((math.sqrt(math.pi / 2) - 1) / 3072)
     for factor, holds in ((0.999, False), (1.001, True)):
-        case = theory.along_the_diagonal("", 3072, factor * limit, loss=1.0, slope=0.0, curvature=0.0)
+        case = theory.along_the_diagonal("", 3072, factor * limit, loss=1.0, gradient=0.0, curvature=0.0)
         assert (theory.bounds(case)["printed"] >= 1) == holds

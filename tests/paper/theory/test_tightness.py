@@ -9,9 +9,9 @@ from torch import Tensor
 from soar.curvature import Direction
 from soar.objectives.starts import Start
 from soar.paper.theory import tightness as theory
-from soar.paper.theory.expansion import Expansion
+from soar.paper.theory.expansion import SecondOrderExpansion
 from soar.threat import Linf
-from tests.paper.theory.quadratics import quadratic_subject
+from tests.paper.theory.quadratics import Case, quadratic_case
 
 EPS, SLOPE = 0.1, 0.7
 RHO = 0.2
@@ -19,9 +19,15 @@ RHO = 0.2
 RISE = ((SLOPE * RHO + 1) ** 2 - 1) / 2
 
 
+def measure(case: Case, samples: int, start: str = "zero") -> list[theory.Tightness]:
+    return theory.measure(
+        case.model, case.threat, case.x, case.y, index=case.index, samples=samples, start=start
+    )
+
+
 @pytest.fixture(scope="module")
-def examples() -> list[theory.Example]:
-    return theory.measure(quadratic_subject(EPS, SLOPE), samples=30, search=theory.Search(10, 2))
+def examples() -> list[theory.Tightness]:
+    return measure(quadratic_case(EPS, SLOPE), samples=30)
 
 
 @pytest.mark.parametrize(
@@ -42,37 +48,37 @@ def examples() -> list[theory.Example]:
     ],
 )
 def test_every_step_on_a_quadratic_loss_is_its_closed_form(
-    examples: list[theory.Example], name: str, value: float
+    examples: list[theory.Tightness], name: str, value: float
 ) -> None:
     assert [example.gains[name] for example in examples] == pytest.approx([value] * 3, rel=1e-6)
 
 
-def test_curvature_in_one_direction_has_stable_rank_one(examples: list[theory.Example]) -> None:
+def test_curvature_in_one_direction_has_stable_rank_one(examples: list[theory.Tightness]) -> None:
     assert [example.stable_rank for example in examples] == pytest.approx([1] * 3)
 
 
-def test_differences_of_a_quadratic_loss_are_exact_for_every_step(examples: list[theory.Example]) -> None:
+def test_differences_of_a_quadratic_loss_are_exact_for_every_step(examples: list[theory.Tightness]) -> None:
     for example in examples:
         assert set(example.norms) == {theory.EXACT, "h 0.01", "h 0.5"}
         for norms in example.norms.values():
             torch.testing.assert_close(norms, example.norms[theory.EXACT], rtol=1e-6, atol=1e-8)
 
 
-def test_images_meet_their_own_directions(examples: list[theory.Example]) -> None:
+def test_images_meet_their_own_directions(examples: list[theory.Tightness]) -> None:
     first, second, _ = (example.norms[theory.EXACT] for example in examples)
     assert not torch.allclose(first, second)
 
 
 def test_a_start_moves_half_way_and_leaves_half_of_the_ball() -> None:
-    subject = quadratic_subject(EPS, SLOPE)
+    case = quadratic_case(EPS, SLOPE)
     left = RHO / 2
-    assert theory.radius_of(subject, "pgd-1") == pytest.approx(left)
+    assert theory.remaining_ball(case.threat, "pgd-1").enclosing_l2_radius(4) == pytest.approx(left)
     moved = Start("pgd-1", share=0.5).points(
-        subject.model, subject.threat, subject.x, subject.y, index=subject.index, seed=0, step=0
+        case.model, case.threat, case.x, case.y, index=case.index, seed=0, step=0
     )
-    there = SLOPE * (moved - subject.x).flatten(1).sum(dim=1) / 2 + 1
+    there = SLOPE * (moved - case.x).flatten(1).sum(dim=1) / 2 + 1
     assert bool((there > 1).all()) and bool((there <= 1 + SLOPE * left).all())
-    found = theory.measure(subject, samples=2, start="pgd-1", search=theory.Search(10, 2))
+    found = measure(case, samples=2, start="pgd-1")
     for example, level in zip(found, there.tolist(), strict=True):
         rise = ((level + SLOPE * left) ** 2 - level**2) / 2
         assert example.gains[theory.FIRST] == pytest.approx(level * SLOPE * left, rel=1e-6)
@@ -82,8 +88,8 @@ def test_a_start_moves_half_way_and_leaves_half_of_the_ball() -> None:
 
 def test_a_point_found_in_one_ball_counts_in_the_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     rises = iter([3.0, 1.0, 2.0])
-    monkeypatch.setattr(theory, "highest_gain", lambda *_, **__: torch.full((3,), next(rises)).double())
-    (first, *_) = theory.measure(quadratic_subject(EPS, SLOPE), samples=2)
+    monkeypatch.setattr(theory, "largest_gain", lambda *_, **__: torch.full((3,), next(rises)).double())
+    (first, *_) = measure(quadratic_case(EPS, SLOPE), samples=2)
     assert [first.gains[name] for name in (theory.SHOWN, theory.LOSS, theory.LOSS_L2)] == [3, 3, 3]
 
 
@@ -92,7 +98,7 @@ def test_sampled_norms_are_those_of_the_augmented_matrix() -> None:
         return points.flatten(1).pow(3).sum(dim=1)
 
     x = torch.tensor([[[[1.0, 2.0]]]], dtype=torch.float64)
-    expansion = Expansion(3 * x.flatten().square(), (6 * x.flatten()).diag())
+    expansion = SecondOrderExpansion(3 * x.flatten().square(), (6 * x.flatten()).diag())
     z = Direction(torch.tensor([[[[1.0, 0.0]]]], dtype=torch.float64), torch.tensor([2.0]).double())
     # H z = [6 * 1 + 2 * 3, 0 + 2 * 12, 3 * 1 + 2]
     norms = theory.sampled_norms(loss, x, expansion, z)
@@ -104,9 +110,21 @@ def test_sampled_norms_are_those_of_the_augmented_matrix() -> None:
 def test_bounds_are_in_the_order_of_the_proof() -> None:
     generator = torch.Generator().manual_seed(0)
     square = torch.randn(9, 9, generator=generator, dtype=torch.float64)
-    expansion = Expansion(square[0], square + square.T)
+    expansion = SecondOrderExpansion(square[0], square + square.T)
     found = theory.bounds_of(expansion, Linf(0.2), torch.randn(5, 9, generator=generator).double())
     chain = [theory.SECOND, theory.SECOND_L2, theory.SPECTRAL, theory.FROBENIUS, theory.CORRECTED]
     values = [found[name] for name in chain]
     assert values == sorted(values)
     assert found[theory.EXPECTED] < found[theory.FROBENIUS]
+
+
+def test_the_loss_of_a_confident_network_keeps_its_derivatives() -> None:
+    linear = torch.nn.Linear(4, 2, bias=False)
+    with torch.no_grad():
+        linear.weight.copy_(torch.tensor([[20.0] * 4, [0.0] * 4]))
+    model = torch.nn.Sequential(torch.nn.Flatten(), linear)
+    x = torch.full((1, 1, 2, 2), 0.5, requires_grad=True)
+    loss = theory.loss_in_double(model, torch.zeros(1, dtype=torch.int64))
+    (gradient,) = torch.autograd.grad(loss(x).sum(), x)
+    # p of the wrong class is e^-40, which 1 - p of the right one cannot hold in single precision.
+    torch.testing.assert_close(gradient.flatten(), torch.full((4,), -20 * 4.248354255291589e-18))

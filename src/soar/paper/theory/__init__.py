@@ -1,1 +1,8 @@
-"""The paper's theory, each part a table that a command prints: `python -m soar.paper.theory PART`."""
+"""The paper's theory as tables of numbers; in a clone, `python -m tools.theory` prints and draws them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Rows = list[dict[str, Any]]
+"""a table: one dictionary per row, with the columns in order"""

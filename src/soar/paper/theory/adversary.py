@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -14,58 +14,51 @@ from soar.shapes import per_example
 from soar.threat import Linf, Threat
 
 
-@dataclass(frozen=True)
-class Ball:
-    """A ball around each image, with or without the condition that pixels stay in [0, 1].
-
-    Proposition 1 speaks of the whole ball; an image outside the pixel range cannot be shown to a camera.
-
-    Args:
-        threat: norm and radius
-        in_pixel_range: whether points must be images
-    """
-
-    threat: Threat
-    in_pixel_range: bool = False
-
-    def project(self, points: Tensor, x: Tensor) -> Tensor:
-        """Give the nearest points of the ball."""
-        if self.in_pixel_range:
-            return self.threat.project(points, x)
-        delta, radius = points - x, self.threat.radius
-        if isinstance(self.threat, Linf):
-            return x + delta.clamp(-radius, radius)
-        excess = (self.threat.norm(delta) / radius).clamp(min=1)
-        return x + delta / per_example(excess, delta)
-
-
-def highest_gain(
-    loss: LossAt, x: Tensor, ball: Ball, *, steps: int, starts: int, index: Tensor, seed: int
+def largest_gain(
+    loss: LossAt,
+    x: Tensor,
+    threat: Threat,
+    *,
+    in_pixel_range: bool,
+    index: Tensor,
+    seed: int,
+    steps: int = 40,
+    starts: int = 4,
 ) -> Tensor:
-    """Give the largest rise of the loss that projected ascent meets on its way, example by example.
+    """Search a ball by projected ascent for the largest rise of the loss, a lower bound on the maximum.
 
-    A lower bound on the maximum over the ball. Steps shrink from the radius to nothing along a cosine; the
-    first start is the image itself, the others are random.
+    Steps shrink from the radius to zero along a cosine; the first start is the image itself, the others are
+    random.
 
     Args:
-        loss: from images to one number an example
+        loss: maps images to one loss per example
         x: images, the centers of the balls
-        ball: where to look
-        steps: steps from each start
-        starts: how many starts
+        threat: norm and radius of the ball
+        in_pixel_range: whether points must stay in [0, 1]; Proposition 1 speaks of the whole ball
         index: identity of each example
         seed: seed of the random starts
+        steps: steps from each start
+        starts: number of starts
     """
-    threat = ball.threat
+    project = threat.project if in_pixel_range else partial(_project, threat)
     origin = loss(x).detach()
     best = origin.clone()
     for start in range(starts):
         keys = randomness.key(seed, index, "theory adversary", start)
         noise = 2 * randomness.uniform(keys, tuple(x.shape[1:]), x.dtype) - 1
-        points = ball.project(x + threat.radius * noise, x) if start else x
+        points = project(x + threat.radius * noise, x) if start else x
         for step in range(steps + 1):
             values, gradient = input_gradient(loss, points)
             best = torch.maximum(best, values)
             length = threat.radius * (1 + math.cos(math.pi * step / steps)) / 2
-            points = ball.project(points + length * threat.ascent(gradient), x)
+            points = project(points + length * threat.ascent(gradient), x)
     return best - origin
+
+
+def _project(threat: Threat, points: Tensor, x: Tensor) -> Tensor:
+    """Return the nearest points of the whole ball, pixel range or not."""
+    delta, radius = points - x, threat.radius
+    if isinstance(threat, Linf):
+        return x + delta.clamp(-radius, radius)
+    excess = (threat.norm(delta) / radius).clamp(min=1)
+    return x + delta / per_example(excess, delta)

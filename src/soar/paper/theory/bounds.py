@@ -14,9 +14,12 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from soar.paper.theory.expansion import Expansion
+from soar.paper.theory.expansion import SecondOrderExpansion
 
 Number = TypeVar("Number", float, Tensor)
+
+CORRECTION = math.sqrt(math.pi / 2)
+r"""the most by which \( ||H||_F \) exceeds E||Hz||, which Proposition 1 takes for it"""
 
 # The integrand falls as exp(-|u| / 2) on both sides.
 _REACH = 80.0
@@ -24,7 +27,7 @@ _SPACING = 0.25
 
 
 def norm_bound(norm: Number, radius: float) -> Number:
-    r"""Give \( \frac{\rho^2 + 1}{2} N - \frac12 \) for a norm N of the augmented matrix.
+    r"""Return \( \frac{\rho^2 + 1}{2} N - \frac12 \) for a norm N of the augmented matrix.
 
     Args:
         norm: spectral, Frobenius, or an estimate; one or many
@@ -36,17 +39,18 @@ def norm_bound(norm: Number, radius: float) -> Number:
     return (radius**2 + 1) / 2 * norm - 0.5
 
 
-def corner_free_bound(expansion: Expansion, radius: float) -> float:
-    r"""Give the Frobenius bound of the same proof with \( \delta' = [\delta; \rho] \) and 0 in the corner.
+def corner_free_bound(expansion: SecondOrderExpansion, radius: float) -> float:
+    r"""Return the Frobenius bound of the same proof with \( \delta' = [\delta; \rho] \) and 0 in the corner.
 
     \( \sqrt{\rho^4 ||H_s||_F^2 + 2 \rho^2 ||g||^2} \), which is 0 for a flat loss; the paper's corner of 1
     leaves \( \rho^2 / 2 \) there.
 
     Args:
-        expansion: slope and curvature
+        expansion: gradient and Hessian
         radius: rho
 
-    >>> corner_free_bound(Expansion(torch.tensor([1.0, 1.0]), torch.zeros(2, 2)), 3.0)  # sqrt(2) rho ||g||
+    >>> flat = SecondOrderExpansion(torch.tensor([1.0, 1.0]), torch.zeros(2, 2))
+    >>> corner_free_bound(flat, 3.0)  # sqrt(2) rho ||g||
     6.0
     """
     squares = radius**4 * expansion.hessian.square().sum() + 2 * radius**2 * expansion.gradient.square().sum()
@@ -54,7 +58,7 @@ def corner_free_bound(expansion: Expansion, radius: float) -> float:
 
 
 def expected_norm(singular_values: Tensor) -> float:
-    r"""Give E||Hz|| for standard normal z, by quadrature: no samples, ten digits.
+    r"""Compute E||Hz|| for standard normal z by quadrature, without samples, to ten digits.
 
     With \( Q = ||Hz||^2 \) and \( \phi(t) = E e^{-tQ} = \prod_i (1 + 2 t \sigma_i^2)^{-1/2} \),
 

@@ -2,7 +2,7 @@ r"""The second-order expansion of a loss around one image, and how large it gets
 
 Everything is relative to the loss at the image: \( q(\delta) = g^T \delta + \frac12 \delta^T H_s \delta \).
 Its maximum over an l2 ball is found exactly (a trust-region problem, whose dual has no gap). Over an linf
-ball the problem is NP-hard; `climb_in_linf_ball` gives a value that is reached, so at most the maximum.
+ball the problem is NP-hard; `climb_in_linf_ball` returns a value that is reached, a lower bound on it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _MOST_CORNERS = 16
 
 
 class Spectrum(NamedTuple):
-    """Eigenvalues in rising order, and the vectors as columns."""
+    """Eigenvalues in ascending order, and the eigenvectors as columns."""
 
     values: Tensor
     vectors: Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Expansion:
-    """The slope and the curvature of a loss at one image.
+class SecondOrderExpansion:
+    """The gradient and the Hessian of a loss at one image.
 
     Args:
         gradient: g, shape (d,)
@@ -46,7 +46,7 @@ class Expansion:
 
     @cached_property
     def spectrum(self) -> Spectrum:
-        """The eigenvalues and vectors of the Hessian."""
+        """The eigenvalues and eigenvectors of the Hessian."""
         return Spectrum(*torch.linalg.eigh(self.hessian))
 
     @cached_property
@@ -58,26 +58,26 @@ class Expansion:
 
     @cached_property
     def singular_values(self) -> Tensor:
-        """Those of the augmented matrix."""
+        """The singular values of the augmented matrix."""
         values: Tensor = torch.linalg.eigvalsh(self.augmented)
         return values.abs()
 
     def at(self, deltas: Tensor) -> Tensor:
-        """Give the value for each row of deltas."""
+        """Return the value at each row of deltas."""
         linear = deltas @ self.gradient
         return linear + 0.5 * ((deltas @ self.hessian) * deltas).sum(dim=1)
 
     def maximum_in_l2_ball(self, radius: float) -> float:
-        r"""Give the exact maximum over \( ||\delta||_2 \le \rho \), whatever the signs of the curvature.
+        r"""Compute the exact maximum over \( ||\delta||_2 \le \rho \), whatever the signs of the curvature.
 
         It is the minimum of the dual, \( \frac12 [\lambda \rho^2 + \sum_i b_i^2 / (\lambda - \lambda_i)] \)
         over \( \lambda \ge \max(0, \lambda_{max}) \), with b the gradient in the basis of eigenvectors. The
-        dual is convex in lambda and its slope is found zero by halving.
+        dual is convex in lambda, and bisection finds where its derivative is zero.
 
         Args:
             radius: rho
 
-        >>> flat = Expansion(torch.tensor([3.0, 4.0]), torch.zeros(2, 2))
+        >>> flat = SecondOrderExpansion(torch.tensor([3.0, 4.0]), torch.zeros(2, 2))
         >>> round(flat.maximum_in_l2_ball(2.0), 6)  # rho ||g||
         10.0
         """
@@ -99,7 +99,7 @@ class Expansion:
         return 0.5 * ((float(least) + high) * radius**2 + divided(high + gaps))
 
     def climb_in_linf_ball(self, eps: float, starts: Tensor) -> float:
-        r"""Give the best value that projected ascent reaches within \( ||\delta||_\infty \le \epsilon \).
+        r"""Return the best value that projected ascent reaches within \( ||\delta||_\infty \le \epsilon \).
 
         With steps of 1/c, where \( -c \) is the least eigenvalue of the Hessian, no step goes down, because
         \( q + \frac{c}{2} ||\delta||^2 \) is convex; with no negative one the steps go from corner to corner.
@@ -107,16 +107,16 @@ class Expansion:
 
         Args:
             eps: the radius of the ball
-            starts: where to begin, one start a row; clipped to the ball
+            starts: where to begin, one start per row; clipped to the ball
         """
         concave = max(-float(self.spectrum.values[0]), 0.0)
         step = 1 / max(concave, 1e-12 * float(self.hessian.norm()), torch.finfo(self.gradient.dtype).tiny)
         points = starts.clamp(-eps, eps)
         for _ in range(_CLIMB_ROUNDS):
-            # The slope is divided by its size first, so that a long step cannot overflow.
-            slope = self.gradient + points @ self.hessian
-            size = slope.abs().amax(dim=1, keepdim=True).clamp(min=torch.finfo(slope.dtype).tiny)
-            moved = (points + slope / size * (step * size).clamp(max=1e9 * eps)).clamp(-eps, eps)
+            # The gradient is divided by its size first, so that a long step cannot overflow.
+            ascent = self.gradient + points @ self.hessian
+            size = ascent.abs().amax(dim=1, keepdim=True).clamp(min=torch.finfo(ascent.dtype).tiny)
+            moved = (points + ascent / size * (step * size).clamp(max=1e9 * eps)).clamp(-eps, eps)
             if torch.equal(moved, points):
                 break
             points = moved
@@ -130,29 +130,29 @@ class Expansion:
 
     def _sweep(self, points: Tensor, eps: float) -> None:
         """Maximize along each coordinate in turn, in place."""
-        slopes = self.gradient + points @ self.hessian
+        gradients = self.gradient + points @ self.hessian
         for i, curvature in enumerate(self.hessian.diagonal().tolist()):
-            slope = slopes[:, i] - curvature * points[:, i]
+            linear = gradients[:, i] - curvature * points[:, i]
             if curvature >= 0:
-                best = torch.full_like(slope, eps).copysign(slope)
+                best = torch.full_like(linear, eps).copysign(linear)
             else:
-                best = (slope / -curvature).clamp(-eps, eps)
-            slopes += torch.outer(best - points[:, i], self.hessian[i])
+                best = (linear / -curvature).clamp(-eps, eps)
+            gradients += torch.outer(best - points[:, i], self.hessian[i])
             points[:, i] = best
 
     def starts(self, eps: float, random: Tensor, vectors: int = 8) -> Tensor:
-        """Give corners worth climbing from: along the gradient, along strong curvature, and random ones.
+        """Return corners worth climbing from: along the gradient, along strong curvature, and random ones.
 
         Args:
             eps: the radius of the ball
-            random: any numbers, one start a row; their signs are used
+            random: any numbers, one start per row; their signs are used
             vectors: how many eigenvectors of the largest eigenvalues to follow, in both directions
         """
         strongest = self.spectrum.vectors[:, -vectors:].T
         return eps * torch.cat([self.gradient[None], strongest, -strongest, random]).sign()
 
     def maximum_at_corners(self, eps: float) -> float:
-        """Give the exact maximum over an linf ball in few dimensions, by looking at every corner.
+        """Compute the exact maximum over an linf ball in few dimensions by trying every corner.
 
         That is where the maximum is when the expansion is concave along no coordinate.
 
@@ -162,7 +162,8 @@ class Expansion:
         Raises:
             ValueError: if there are too many corners, or the maximum need not be at one
 
-        >>> Expansion(torch.zeros(2), torch.ones(2, 2)).maximum_at_corners(0.5)  # (1/2) (1/2 + 1/2)^2
+        >>> bowl = SecondOrderExpansion(torch.zeros(2), torch.ones(2, 2))
+        >>> bowl.maximum_at_corners(0.5)  # (1/2) (1/2 + 1/2)^2
         0.5
         """
         dimension = len(self.gradient)
@@ -173,13 +174,13 @@ class Expansion:
         return float(self.at(corners).max())
 
 
-def expand(loss: LossAt, x: Tensor, *, chunk: int = 112) -> Expansion:
+def expand(loss: LossAt, x: Tensor, *, chunk: int = 112) -> SecondOrderExpansion:
     """Differentiate a loss twice at one image; exact almost everywhere for networks with kinks.
 
-    Derivatives are taken in the precision of x and given in float64.
+    Derivatives are taken in the precision of x and returned in float64.
 
     Args:
-        loss: from images to one number an example
+        loss: maps images to one loss per example
         x: one image, with a leading dimension of 1
         chunk: how many columns of the Hessian to compute at a time
     """
@@ -191,4 +192,4 @@ def expand(loss: LossAt, x: Tensor, *, chunk: int = 112) -> Expansion:
             for part in directions.split(chunk)
         ]
     hessian = torch.cat(columns).flatten(1).double()
-    return Expansion(gradient.flatten().double(), (hessian + hessian.T) / 2)
+    return SecondOrderExpansion(gradient.flatten().double(), (hessian + hessian.T) / 2)

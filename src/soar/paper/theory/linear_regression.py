@@ -1,9 +1,9 @@
-r"""Section 2 of the paper: an over-parametrized linear model that is perfect and defenseless.
+r"""Section 2 of the paper: an over-parametrized linear model with zero loss and no robustness.
 
 The data lie on a line, x = (x_1, 0, ..., 0), the truth is w* = (1, 0, ..., 0), and the loss of a weight
 vector w is \( l = \frac12 r^2 \) with the residual \( r = \langle x, w - w^* \rangle = x_1 (w_1 - 1) \).
 Nothing in the data says what the other d - 1 weights should be, so gradient descent leaves them as they were
-drawn, and an adversary who may move those coordinates by eps uses them.
+drawn, and an adversary that may move those coordinates by eps exploits them.
 
 Corrected here: the gradient contains E[X_1^2], where the paper prints E[X_1]; the worst case contains E|r|,
 where it prints E[r], which can be negative and would then reward large weights.
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from soar import randomness
-from soar.paper.theory.table import Rows
+from soar.paper.theory import Rows
 
 GRADIENT_DESCENT, RIDGE, LASSO, ROBUST = "gradient descent", "ridge", "lasso", "robust regularizer"
 DIMENSIONS = (10, 100, 1000, 3072)
@@ -70,7 +70,7 @@ def descend_robustly(weights: Tensor, first_inputs: Tensor, eps: float, steps: i
 
 
 def ridge(second_moment: float, strength: float) -> float:
-    r"""Give the first weight of ridge regression, \( m / (m + \lambda) \); the others are 0.
+    r"""Return the first weight of ridge regression, \( m / (m + \lambda) \); the others are 0.
 
     >>> ridge(1.0, 0.25)
     0.8
@@ -79,7 +79,7 @@ def ridge(second_moment: float, strength: float) -> float:
 
 
 def lasso(second_moment: float, strength: float) -> float:
-    r"""Give the first weight of the lasso, \( \max(0, 1 - \lambda / m) \); the others are 0.
+    r"""Return the first weight of the lasso, \( \max(0, 1 - \lambda / m) \); the others are 0.
 
     >>> lasso(1.0, 0.25)
     0.75
@@ -88,7 +88,7 @@ def lasso(second_moment: float, strength: float) -> float:
 
 
 def robust_loss(weights: Tensor, first_inputs: Tensor, eps: float) -> Tensor:
-    r"""Give the exact worst case over the irrelevant coordinates.
+    r"""Compute the exact worst-case loss over the irrelevant coordinates.
 
     \( E \frac12 (|r| + \epsilon ||w_{2:d}||_1)^2 \)
 
@@ -102,7 +102,9 @@ def robust_loss(weights: Tensor, first_inputs: Tensor, eps: float) -> Tensor:
 
 
 def printed_robust_loss(weights: Tensor, first_inputs: Tensor, eps: float) -> Tensor:
-    r"""Give eq. 1 as printed: \( L + \epsilon E[r] ||w_{2:d}||_1 + \frac{\epsilon^2}{2} ||w_{2:d}||_1^2 \).
+    r"""Compute eq. 1 as printed.
+
+    \( L + \epsilon E[r] ||w_{2:d}||_1 + \frac{\epsilon^2}{2} ||w_{2:d}||_1^2 \)
 
     Args:
         weights: w
@@ -115,13 +117,13 @@ def printed_robust_loss(weights: Tensor, first_inputs: Tensor, eps: float) -> Te
 
 
 def expansion(weights: Tensor, first_inputs: Tensor, eps: float, order: int) -> Tensor:
-    """Give the worst case of the loss expanded to first or second order; the second is exact.
+    """Compute the worst case of the loss expanded to first or second order; the second is exact.
 
     Args:
         weights: w
         first_inputs: samples of X_1
         eps: how far each irrelevant coordinate may move
-        order: 1, as FOAR sees it, or 2, as SOAR does
+        order: 1 as in FOAR, or 2 as in SOAR
     """
     residual = first_inputs * (weights[0] - 1)
     reach = eps * weights[1:].abs().sum()
@@ -130,8 +132,9 @@ def expansion(weights: Tensor, first_inputs: Tensor, eps: float, order: int) -> 
 
 
 def expected_attacked_loss(dimension: int, eps: float, deviation: float) -> float:
-    r"""Give the mean loss under attack of what gradient descent finds, over the draw of the initial weights.
+    r"""Compute the expected loss under attack of the weights that gradient descent finds.
 
+    Over the initial weights it is
     \( \frac{\epsilon^2 \sigma^2}{2} [(d - 1) + (d - 1)(d - 2) \frac{2}{\pi}] \), which grows as \( d^2 \).
 
     Args:
@@ -147,7 +150,7 @@ def expected_attacked_loss(dimension: int, eps: float, deviation: float) -> floa
 
 
 def table(eps: float = 8 / 255, deviation: float = 1.0, strength: float = 0.1) -> Rows:
-    """Compare what each way of fitting costs without and with an adversary, for growing dimensions.
+    """Compare the losses of several fits without and with an adversary, for growing dimensions.
 
     Args:
         eps: how far each irrelevant coordinate may move
@@ -186,7 +189,7 @@ def table(eps: float = 8 / 255, deviation: float = 1.0, strength: float = 0.1) -
 
 
 def expansions(dimension: int = 100, eps: Sequence[float] = (0.001, 0.01, 8 / 255, 0.1)) -> Rows:
-    """Put the expansions beside the exact robust loss, for weights on the way of gradient descent.
+    """Compare the expansions with the exact robust loss, for weights during gradient descent.
 
     The first weight is still too small, so with inputs that are mostly positive most residuals are negative,
     and eq. 1 as printed comes out below even the loss without an adversary.
@@ -215,12 +218,12 @@ def _draw(purpose: str, count: int) -> Tensor:
 
 
 def _shrink(values: Tensor, amount: float) -> Tensor:
-    """Move values towards 0 by an amount, and not past it."""
+    """Soft-threshold values: move them toward 0 by an amount, and not past it."""
     return values.sign() * (values.abs() - amount).clamp(min=0)
 
 
 def _common_shrinkage(sizes: Tensor, least: float) -> float:
-    r"""Solve \( \theta = c + \sum_i \max(|w_i| - \theta, 0) \): how much the proximal step takes off all.
+    r"""Solve \( \theta = c + \sum_i \max(|w_i| - \theta, 0) \) for the threshold of the proximal step.
 
     If only the k largest stay above theta it is \( (c + \sum_{i \le k} |w_i|) / (k + 1) \), and the right k
     is the one for which that is largest.

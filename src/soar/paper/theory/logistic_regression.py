@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from soar.paper.theory.table import Rows
+from soar.paper.theory import Rows
 
 _DISTANCE = 2.0
 
 
 def loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Give -log of the probability of the label, 0 or 1, also where that is next to nothing.
+    """Return the negative log-probability of the label, 0 or 1, exact for tiny probabilities.
 
     >>> loss(torch.tensor([0.0, 40.0]), torch.tensor([0.0, 1.0]))
     tensor([6.9315e-01, 4.2484e-18])
@@ -30,7 +30,7 @@ def loss(logits: Tensor, labels: Tensor) -> Tensor:
 def second_order_maximum(
     logits: Tensor, labels: Tensor, weight_norm: Tensor | float, radius: float
 ) -> Tensor:
-    r"""Give the maximum of the second-order expansion over an l2 ball.
+    r"""Compute the maximum of the second-order expansion over an l2 ball.
 
     \( l + \rho |r| \, ||w|| + \frac{\rho^2}{2} u ||w||^2 \)
 
@@ -49,7 +49,7 @@ def second_order_maximum(
 
 
 def exact_maximum(logits: Tensor, labels: Tensor, weight_norm: Tensor | float, radius: float) -> Tensor:
-    """Give the true worst loss over an l2 ball: the logit moves by at most rho ||w||, away from the label.
+    """Compute the true worst loss over an l2 ball: the logit moves by rho ||w||, away from the label.
 
     >>> exact_maximum(torch.tensor([0.0]), torch.tensor([1.0]), 1.0, 1.0)  # log(1 + e)
     tensor([1.3133])
@@ -58,12 +58,12 @@ def exact_maximum(logits: Tensor, labels: Tensor, weight_norm: Tensor | float, r
 
 
 def table(radius: float, factors: Sequence[float] = (1.0, 2.0, 4.0, 8.0, 16.0)) -> Rows:
-    """Show how confidence switches the regularizer off while the adversary stays.
+    """Compute how confidence switches the regularizer off while the adversary stays.
 
     A model with its logits multiplied by k is the same classifier with the same boundary, here at a distance
-    of 2 from a point that it gets right. The penalty is the rise of the second-order maximum above the loss.
-    Beside it is the paper's remedy: first walk half of rho towards the boundary, then expand with the other
-    half. It brings the penalty back for good only where that walk crosses the boundary.
+    of 2 from a correctly classified point. The penalty is the rise of the second-order maximum above the
+    loss. Beside it is the paper's remedy: first move half of rho toward the boundary, then expand with the
+    other half. It brings the penalty back for good only where that move crosses the boundary.
 
     Args:
         radius: rho

@@ -19,28 +19,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from soar import randomness
-from soar.curvature import corrected_bound, mean_square_bound, printed_bound
-from soar.paper.theory.bounds import expected_norm
-from soar.paper.theory.expansion import Expansion
-from soar.paper.theory.table import Rows
+from soar.paper.theory import Rows
+from soar.paper.theory.bounds import CORRECTION, expected_norm, norm_bound
+from soar.paper.theory.expansion import SecondOrderExpansion
 
 _DIMENSION = 3072
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A quadratic loss whose largest value over an linf ball is known.
+    """A quadratic loss whose maximum over an linf ball is known.
 
     Args:
         name: what it is
         dimension: d
         eps: the radius of the linf ball
         loss: its value in the middle
-        expansion: slope and curvature in the directions that the loss depends on; the others would add
+        expansion: gradient and Hessian in the directions that the loss depends on; the others would add
             only zeros to the augmented matrix
         maximum: the largest rise over the ball
     """
@@ -49,32 +49,32 @@ class Case:
     dimension: int
     eps: float
     loss: float
-    expansion: Expansion
+    expansion: SecondOrderExpansion
     maximum: float
 
 
 def along_the_diagonal(
-    name: str, dimension: int, eps: float, *, loss: float, slope: float, curvature: float
+    name: str, dimension: int, eps: float, *, loss: float, gradient: float, curvature: float
 ) -> Case:
-    r"""Give a loss \( l + b t + \frac c2 t^2 \) of \( t = v^T \delta \), which reaches the corner t = rho.
+    r"""Return a loss \( l + b t + \frac c2 t^2 \) of \( t = v^T \delta \), which reaches the corner t = rho.
 
     Args:
         name: what it is
         dimension: d
         eps: the radius of the linf ball
         loss: l
-        slope: b, at least 0
+        gradient: b, at least 0
         curvature: c, at least 0
     """
     radius = math.sqrt(dimension) * eps
-    expansion = Expansion(
-        torch.tensor([slope], dtype=torch.float64), torch.tensor([[curvature]], dtype=torch.float64)
+    expansion = SecondOrderExpansion(
+        torch.tensor([gradient], dtype=torch.float64), torch.tensor([[curvature]], dtype=torch.float64)
     )
-    return Case(name, dimension, eps, loss, expansion, slope * radius + curvature / 2 * radius**2)
+    return Case(name, dimension, eps, loss, expansion, gradient * radius + curvature / 2 * radius**2)
 
 
 def counterexample(dimension: int, eps: float) -> Case:
-    r"""Give \( \frac12 (\rho v^T \delta + 1)^2 \), for which H has rank one and the printed bound fails.
+    r"""Return \( \frac12 (\rho v^T \delta + 1)^2 \), for which H has rank one and the printed bound fails.
 
     Its maximum is \( \frac12 (\rho^2 + 1)^2 \), the printed right-hand side \( \sqrt{2/\pi} \) times that.
 
@@ -84,12 +84,12 @@ def counterexample(dimension: int, eps: float) -> Case:
     """
     radius = math.sqrt(dimension) * eps
     return along_the_diagonal(
-        "counterexample, rank one", dimension, eps, loss=0.5, slope=radius, curvature=radius**2
+        "counterexample, rank one", dimension, eps, loss=0.5, gradient=radius, curvature=radius**2
     )
 
 
 def random_quadratic(dimension: int, eps: float, seed: int = 0) -> Case:
-    """Give a convex loss of full rank, its maximum found by trying every corner.
+    """Return a convex loss of full rank, its maximum found by trying every corner.
 
     Args:
         dimension: d, small
@@ -98,26 +98,27 @@ def random_quadratic(dimension: int, eps: float, seed: int = 0) -> Case:
     """
     keys = randomness.key(seed, 0, "theory quadratic")
     numbers = randomness.normal(keys, (dimension + 1, dimension), torch.float64)[0]
-    expansion = Expansion(numbers[0], numbers[1:].T @ numbers[1:] / dimension)
+    expansion = SecondOrderExpansion(numbers[0], numbers[1:].T @ numbers[1:] / dimension)
     return Case("random, full rank", dimension, eps, 1.0, expansion, expansion.maximum_at_corners(eps))
 
 
 def cases() -> list[Case]:
-    """Give the losses of the table."""
+    """Return the losses of the table."""
+    stationary = partial(along_the_diagonal, dimension=_DIMENSION, loss=1.0, gradient=0.0)
     return [
         counterexample(8, 0.1),
         counterexample(_DIMENSION, 8 / 255),
-        along_the_diagonal("constant", _DIMENSION, 2 / 255, loss=1.0, slope=0.0, curvature=0.0),
-        along_the_diagonal("constant", _DIMENSION, 8 / 255, loss=1.0, slope=0.0, curvature=0.0),
-        along_the_diagonal("no slope, curved", _DIMENSION, 8 / 255, loss=1.0, slope=0.0, curvature=10.0),
-        along_the_diagonal("no slope, curved", _DIMENSION, 16 / 255, loss=1.0, slope=0.0, curvature=10.0),
+        stationary("constant", eps=2 / 255, curvature=0.0),
+        stationary("constant", eps=8 / 255, curvature=0.0),
+        stationary("no gradient, curved", eps=8 / 255, curvature=10.0),
+        stationary("no gradient, curved", eps=16 / 255, curvature=10.0),
         random_quadratic(10, 0.1),
         random_quadratic(10, 1.0),
     ]
 
 
 def bounds(case: Case) -> dict[str, float]:
-    """Give the printed bound and the two that hold, with the expectations exact.
+    """Compute the printed bound and the two that hold, with exact expectations.
 
     Args:
         case: the loss
@@ -128,18 +129,13 @@ def bounds(case: Case) -> dict[str, float]:
     """
     radius = math.sqrt(case.dimension) * case.eps
     singular = case.expansion.singular_values
-    loss = torch.tensor([case.loss], dtype=torch.float64)
-    mean = torch.full((1, 1), expected_norm(singular), dtype=torch.float64)
-    root = singular.norm().reshape(1, 1)
-    return {
-        "printed": float(printed_bound(loss, mean, radius)),
-        "corrected": float(corrected_bound(loss, mean, radius)),
-        "mean square": float(mean_square_bound(loss, root, radius)),
-    }
+    mean, frobenius = expected_norm(singular), float(singular.norm())
+    norms = {"printed": mean, "corrected": CORRECTION * mean, "mean square": frobenius}
+    return {name: case.loss + norm_bound(norm, radius) for name, norm in norms.items()}
 
 
 def table() -> Rows:
-    """Put the exact maximum beside the bounds."""
+    """Compare the exact maximum with the bounds."""
     rows: Rows = []
     for case in cases():
         found = bounds(case)
@@ -160,7 +156,7 @@ def table() -> Rows:
 
 
 def curve(dimension: int = _DIMENSION, points: int = 33) -> Rows:
-    """Follow the counterexample over the radius of the ball.
+    """Compute the counterexample and its bounds for growing radii of the ball.
 
     Args:
         dimension: d

@@ -1,4 +1,4 @@
-r"""How much each step of SOAR's derivation gives away, on a trained network.
+r"""How tight each step of SOAR's derivation is on a trained network.
 
 The derivation goes from the loss that an adversary reaches in an linf ball to what SOAR computes:
 
@@ -21,13 +21,12 @@ and only its ||Hz|| is measured.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from soar import randomness
+from soar import losses, randomness
 from soar.curvature import (
     Direction,
     LossAt,
@@ -38,18 +37,16 @@ from soar.curvature import (
 )
 from soar.model_state import probing
 from soar.objectives.starts import Start
-from soar.paper.theory.adversary import Ball, highest_gain
-from soar.paper.theory.bounds import corner_free_bound, expected_norm, norm_bound
-from soar.paper.theory.expansion import Expansion, expand
-from soar.paper.theory.subject import Subject
+from soar.paper.theory.adversary import largest_gain
+from soar.paper.theory.bounds import CORRECTION, corner_free_bound, expected_norm, norm_bound
+from soar.paper.theory.expansion import SecondOrderExpansion, expand
 from soar.progress import Mode, Progress
-from soar.threat import L2, Linf
+from soar.threat import L2, Linf, Threat
 
 EXACT = "exact"
 STEPS = (0.01, 0.5)
 """the finite-difference steps h: the paper's, and one near the length of an attack"""
 
-CORRECTION = math.sqrt(math.pi / 2)
 _RANDOM_CORNERS = 24
 _BATCH = 64
 
@@ -66,15 +63,8 @@ EXPECTED = "E||Hz||, printed"
 CORRECTED = "E||Hz||, corrected"
 
 
-class Search(NamedTuple):
-    """How hard the true adversary looks."""
-
-    steps: int = 40
-    starts: int = 4
-
-
-class Example(NamedTuple):
-    """What was found at one image."""
+class Tightness(NamedTuple):
+    """The quantities of the derivation at one image."""
 
     gains: dict[str, float]
     """rises of the loss, or bounds on them, by name"""
@@ -84,13 +74,82 @@ class Example(NamedTuple):
     """||H||_F^2 / ||H||_2^2: how many directions share the curvature"""
 
 
-def bounds_of(expansion: Expansion, threat: Linf, corners: Tensor) -> dict[str, float]:
-    """Give the maxima and bounds of steps 1 to 5 for one expansion.
+def measure(
+    model: nn.Module,
+    threat: Linf,
+    x: Tensor,
+    y: Tensor,
+    *,
+    index: Tensor,
+    samples: int,
+    start: str = "zero",
+    seed: int = 0,
+    mode: Mode = "quiet",
+) -> list[Tightness]:
+    """Measure every quantity at every image.
 
     Args:
-        expansion: slope and curvature
+        model: the network
+        threat: what the adversary may do
+        x: images in [0, 1]
+        y: labels
+        index: identity of each image
+        samples: number of directions z
+        start: where to expand, as in SOAR: zero for the image itself; pgd-1 for one step of PGD with half of
+            eps, which leaves the other half for the ball
+        seed: seed of starts and directions
+        mode: how to show progress
+    """
+    x = _start(start).points(model, threat, x, y, index=index, seed=seed, step=0)
+    threat = remaining_ball(threat, start)
+    found = []
+    with probing(model), Progress(len(x), "measuring", mode) as progress:
+        reached = _largest_losses(model, threat, x, y, index, seed)
+        for row in range(len(x)):
+            point, identity, loss = x[row : row + 1], index[row : row + 1], loss_in_double(model, y[row])
+            expansion = expand(loss, point)
+            z = draw_direction(_keys(identity, "z", samples, seed), tuple(x.shape[1:]), x.dtype)
+            corners = randomness.normal(
+                _keys(identity, "corners", _RANDOM_CORNERS, seed), (point.numel(),), torch.float64
+            )
+            gains = {name: float(values[row]) for name, values in reached.items()}
+            singular = expansion.singular_values
+            found.append(
+                Tightness(
+                    gains={**gains, **bounds_of(expansion, threat, corners)},
+                    norms=sampled_norms(loss, point, expansion, z),
+                    stable_rank=float((singular / singular.max()).square().sum()),
+                )
+            )
+            progress.advance(1)
+    return found
+
+
+def remaining_ball(threat: Linf, start: str) -> Linf:
+    """Return the part of a threat that a start leaves for the ball around the point of expansion."""
+    return threat.scaled(_start(start).remaining)
+
+
+def loss_in_double(model: nn.Module, labels: Tensor) -> LossAt:
+    """Return the cross-entropy as a function of images, with the softmax in double precision.
+
+    In single precision 1 - p of a confident network is lost, and with it every derivative. The network itself
+    is differentiated well enough in its own precision.
+
+    Args:
+        model: the network
+        labels: one per image, or one for all
+    """
+    return lambda points: losses.cross_entropy(model(points).double(), labels.expand(len(points)))
+
+
+def bounds_of(expansion: SecondOrderExpansion, threat: Linf, corners: Tensor) -> dict[str, float]:
+    """Compute the maxima and bounds of steps 1 to 5 for one expansion.
+
+    Args:
+        expansion: gradient and Hessian
         threat: the linf ball
-        corners: random numbers, one start of the search in the linf ball a row
+        corners: random numbers, one start of the search in the linf ball per row
     """
     eps, radius = threat.radius, threat.enclosing_l2_radius(len(expansion.gradient))
     singular = expansion.singular_values
@@ -107,13 +166,15 @@ def bounds_of(expansion: Expansion, threat: Linf, corners: Tensor) -> dict[str, 
     }
 
 
-def sampled_norms(loss: LossAt, x: Tensor, expansion: Expansion, z: Direction) -> dict[str, Tensor]:
-    """Give ||Hz|| for every z, with the exact Hessian and with finite differences.
+def sampled_norms(
+    loss: LossAt, x: Tensor, expansion: SecondOrderExpansion, z: Direction
+) -> dict[str, Tensor]:
+    """Compute ||Hz|| for every z, with the exact Hessian and with finite differences.
 
     Args:
-        loss: from images to one number an example
+        loss: maps images to one loss per example
         x: one image, with a leading dimension of 1
-        expansion: slope and curvature there
+        expansion: gradient and Hessian there
         z: directions in the shape of the image
     """
     flat = torch.cat([z.pixels.flatten(1), z.last[:, None]], dim=1).double()
@@ -126,88 +187,49 @@ def sampled_norms(loss: LossAt, x: Tensor, expansion: Expansion, z: Direction) -
     return norms
 
 
-def measure(
-    subject: Subject,
-    *,
-    samples: int,
-    start: str = "zero",
-    search: Search = Search(),  # noqa: B008 - a value
-    seed: int = 0,
-    mode: Mode = "quiet",
-) -> list[Example]:
-    """Measure every quantity at every image of a subject.
+def difference_name(step: float) -> str:
+    """Return the name of Hz by finite differences with a step.
 
-    Args:
-        subject: network, images, threat
-        samples: how many z
-        start: where to expand, as SOAR has it: zero for the image itself; pgd-1 for one step of PGD with half
-            of eps, which leaves the other half for the ball
-        search: how hard the true adversary looks
-        seed: seed of starts and directions
-        mode: how to show progress
+    >>> difference_name(0.01)
+    'h 0.01'
     """
-    begin = Start(start, share=0.5)
-    model, y, index = subject.model, subject.y, subject.index
-    x = begin.points(model, subject.threat, subject.x, y, index=index, seed=seed, step=0)
-    threat = subject.threat.scaled(begin.remaining)
-    found = []
-    with probing(model), Progress(len(x), "measuring", mode) as progress:
-        reached = _losses(subject, x, threat, search, seed)
-        for row in range(len(x)):
-            point, identity, loss = x[row : row + 1], index[row : row + 1], subject.loss(y[row])
-            expansion = expand(loss, point)
-            z = draw_direction(_keys(identity, "z", samples, seed), tuple(x.shape[1:]), x.dtype)
-            corners = randomness.normal(
-                _keys(identity, "corners", _RANDOM_CORNERS, seed), (point.numel(),), torch.float64
-            )
-            gains = {name: float(values[row]) for name, values in reached.items()}
-            found.append(
-                Example(
-                    gains={**gains, **bounds_of(expansion, threat, corners)},
-                    norms=sampled_norms(loss, point, expansion, z),
-                    stable_rank=float(
-                        (expansion.singular_values / expansion.singular_values.max()).square().sum()
-                    ),
-                )
-            )
-            progress.advance(1)
-    return found
+    return f"h {step:g}"
 
 
-def _losses(subject: Subject, x: Tensor, threat: Linf, search: Search, seed: int) -> dict[str, Tensor]:
-    """Let the true adversary look in each of the balls; what lies in one lies in the next."""
+def _largest_losses(
+    model: nn.Module, threat: Linf, x: Tensor, y: Tensor, index: Tensor, seed: int
+) -> dict[str, Tensor]:
+    """Search each of the balls for the largest rise of the loss; a point of one lies in the next, too."""
     around = L2(threat.enclosing_l2_radius(x[0].numel()))
-    balls = {SHOWN: Ball(threat, in_pixel_range=True), LOSS: Ball(threat), LOSS_L2: Ball(around)}
-    batches = list(zip(x.split(_BATCH), subject.y.split(_BATCH), subject.index.split(_BATCH), strict=True))
+    balls: dict[str, tuple[Threat, bool]] = {
+        SHOWN: (threat, True),
+        LOSS: (threat, False),
+        LOSS_L2: (around, False),
+    }
+    batches = list(zip(x.split(_BATCH), y.split(_BATCH), index.split(_BATCH), strict=True))
     reached: dict[str, Tensor] = {}
     best = torch.zeros(len(x), dtype=torch.float64)
-    for name, ball in balls.items():
+    for name, (ball, in_pixel_range) in balls.items():
         gains = [
-            highest_gain(
-                subject.loss(y), part, ball, steps=search.steps, starts=search.starts, index=index, seed=seed
+            largest_gain(
+                loss_in_double(model, labels),
+                images,
+                ball,
+                in_pixel_range=in_pixel_range,
+                index=identity,
+                seed=seed,
             )
-            for part, y, index in batches
+            for images, labels, identity in batches
         ]
         best = torch.maximum(best, torch.cat(gains))
         reached[name] = best
     return reached
 
 
+def _start(name: str) -> Start:
+    return Start(name, share=0.5)
+
+
 def _keys(identity: Tensor, purpose: str, count: int, seed: int) -> Tensor:
-    """Give one image as many keys as it needs."""
+    """Return as many keys of one image as it needs."""
     return randomness.key(seed, identity.expand(count), f"theory {purpose}", torch.arange(count))
-
-
-def radius_of(subject: Subject, start: str) -> float:
-    """Give rho, the radius of the l2 ball that holds what the start leaves of the threat."""
-    left = subject.threat.scaled(Start(start, share=0.5).remaining)
-    return left.enclosing_l2_radius(subject.x[0].numel())
-
-
-def difference_name(step: float) -> str:
-    """Name Hz by finite differences with a step.
-
-    >>> difference_name(0.01)
-    'h 0.01'
-    """
-    return f"h {step:g}"

@@ -4,13 +4,14 @@ import math
 
 import pytest
 import torch
+from tools.figures.command import show_all
 
-from soar.paper.theory import tightness, tightness_tables
-from soar.paper.theory.table import show_all
-from tests.paper.theory.quadratics import quadratic_subject
+from soar.paper.theory import tightness
+from tests.tools.figures.made import quadratic_network
+from tools.theory import tightness as tables
 
 
-def example(scale: float, norms: list[float]) -> tightness.Example:
+def example(scale: float, norms: list[float]) -> tightness.Tightness:
     """Make up an example in which the k-th quantity is k + 1 times the scale."""
     names = [
         *(tightness.SHOWN, tightness.LOSS, tightness.LOSS_L2, tightness.FIRST, tightness.SECOND),
@@ -18,7 +19,7 @@ def example(scale: float, norms: list[float]) -> tightness.Example:
         *(tightness.EXPECTED, tightness.CORRECTED),
     ]
     samples = torch.tensor(norms).double()
-    return tightness.Example(
+    return tightness.Tightness(
         gains={name: scale * (place + 1) for place, name in enumerate(names)},
         norms={tightness.EXACT: samples, "h 0.01": 5 * samples, "h 0.5": 2 * samples},
         stable_rank=scale,
@@ -29,7 +30,7 @@ EXAMPLES = [example(1.0, [1.0] * 6 + [3.0] * 6), example(3.0, [2.0] * 12)]
 
 
 def test_means_over_samples_are_turned_into_bounds() -> None:
-    gains = tightness_tables.all_gains(EXAMPLES, radius=3.0)
+    gains = tables.all_gains(EXAMPLES, radius=3.0)
     assert gains["1 z, printed"].tolist() == [5 * 1 - 0.5, 5 * 2 - 0.5]
     assert gains["12 z, printed"].tolist() == [5 * 2 - 0.5, 5 * 2 - 0.5]
     root = math.sqrt(math.pi / 2)
@@ -39,7 +40,7 @@ def test_means_over_samples_are_turned_into_bounds() -> None:
 
 
 def test_quantities_have_sizes_and_say_what_they_bound() -> None:
-    rows = tightness_tables.quantities(tightness_tables.all_gains(EXAMPLES, radius=3.0))
+    rows = tables.quantities(tables.all_gains(EXAMPLES, radius=3.0))
     found = {row["rise above the loss"]: row for row in rows}
     loss = found[tightness.LOSS]
     assert loss["how"] == "found" and loss["median"] == loss["mean"] == 4
@@ -52,15 +53,15 @@ def test_quantities_have_sizes_and_say_what_they_bound() -> None:
 
 
 def test_steps_are_ratios() -> None:
-    gains = tightness_tables.all_gains(EXAMPLES, radius=3.0)
-    found = {row["step"]: row for row in tightness_tables.steps_of(gains, EXAMPLES)}
+    gains = tables.all_gains(EXAMPLES, radius=3.0)
+    found = {row["step"]: row for row in tables.steps_of(gains, EXAMPLES)}
     assert found["second order, l2 / linf"]["median ratio"] == pytest.approx(6 / 5)
     assert found["Frobenius / spectral"]["ratio of means"] == pytest.approx(8 / 7)
     assert found["||Hz|| by difference, h 0.01 / exact"]["median ratio"] == pytest.approx(5)
 
 
 def test_the_spread_falls_with_the_root_of_the_number_of_samples() -> None:
-    rows = tightness_tables.spread(EXAMPLES)
+    rows = tables.spread(EXAMPLES)
     assert [row["z"] for row in rows] == [1, 10, 12]
     deviation = math.sqrt(12 / 11) / 2
     assert rows[0]["largest deviation"] == pytest.approx(deviation)
@@ -68,8 +69,9 @@ def test_the_spread_falls_with_the_root_of_the_number_of_samples() -> None:
 
 
 def test_the_report_names_what_was_measured() -> None:
-    subject = quadratic_subject(0.1, 0.7)
-    text = show_all(tightness_tables.report(subject, EXAMPLES, "pgd-1"))
-    title = "quadratic: 2 images of gray, linf 0.05 around a pgd-1 point, half of linf 0.1 away, d 4, rho 0.1"
+    sections, gains = tables.measure(quadratic_network(0.1, 0.7), samples=2, start="pgd-1", mode="quiet")
+    text = show_all(sections)
+    title = "quadratic: 3 images of gray, linf 0.05 around a pgd-1 point, half of linf 0.1 away, d 4, rho 0.1"
     assert text.splitlines()[0] == title
-    assert "median stable rank of H 2\n" in text
+    assert "median stable rank of H 1\n" in text
+    assert len(gains[tightness.LOSS]) == 3

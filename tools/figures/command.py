@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from soar.errors import UserError, unknown
-from soar.paper.theory import figures
-from soar.paper.theory.table import Section, show_all
+from soar.paper.theory import Rows
+from tools.figures import drawing
+
+
+class Section(NamedTuple):
+    """A table and the line above it."""
+
+    title: str
+    rows: Rows
 
 
 class Result(NamedTuple):
-    """The tables of a part, and what draws its figure into a file."""
+    """The tables of a part, and a function that draws its figure into a file."""
 
     sections: list[Section]
     draw: Callable[[Path], None]
@@ -33,7 +40,7 @@ class Part(NamedTuple):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Tells a mistake as the rest of the package does: one line, no usage."""
+    """Reports a mistake as the rest of the package does: one line, no usage."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(message)
@@ -59,7 +66,7 @@ def make_parser(module: str, description: str, parts: Mapping[str, Part]) -> arg
 
 
 def run(module: str, description: str, parts: Mapping[str, Part], words: Sequence[str]) -> int:
-    """Print the tables of the part that was asked for, or say in one line what is wrong.
+    """Print the tables of a part, or one line about what is wrong.
 
     Args:
         module: what comes after `python -m`
@@ -72,12 +79,12 @@ def run(module: str, description: str, parts: Mapping[str, Part], words: Sequenc
     """
     try:
         if not words:
-            raise UserError(f"which part? Say one of {', '.join(parts)}")
+            raise UserError(f"expected the name of a part: {', '.join(parts)}")
         if not words[0].startswith("-") and words[0] not in parts:
             raise unknown("part", words[0], parts, module)
         arguments = make_parser(module, description, parts).parse_args(words)
         if arguments.figure is not None:
-            figures.check(arguments.figure)
+            drawing.check(arguments.figure)
         result = parts[arguments.part].run(arguments)
         print(show_all(result.sections))
         if arguments.figure is not None:
@@ -89,3 +96,43 @@ def run(module: str, description: str, parts: Mapping[str, Part], words: Sequenc
     except KeyboardInterrupt:
         print("soar: interrupted", file=sys.stderr)
         return 130
+
+
+def show_all(sections: Iterable[Section]) -> str:
+    """Format tables one below the other, each under its title.
+
+    >>> print(show_all([Section("Losses", [{"d": 10}])]))
+    Losses
+    <BLANKLINE>
+     d
+    10
+    """
+    return "\n\n".join(f"{section.title}\n\n{show(section.rows)}" for section in sections)
+
+
+def show(rows: Rows) -> str:
+    """Format rows under a heading: numbers with four digits to the right, text to the left, None as nothing.
+
+    >>> print(show([{"d": 10, "fit": "ridge", "loss": 0.5}, {"d": 100, "fit": None, "loss": None}]))
+      d  fit    loss
+     10  ridge   0.5
+    100
+    """
+    names = list(rows[0])
+    cells = [names, *([_text(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(names))]
+    words = [all(isinstance(row[name], str | None) for row in rows) for name in names]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if is_word else cell.rjust(width)
+            for cell, width, is_word in zip(line, widths, words, strict=True)
+        )
+        for line in cells
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

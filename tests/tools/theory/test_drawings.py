@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import numpy
 import pytest
 import torch
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+from tools.figures.command import Section
 
-from soar.paper.theory import drawings, linear_regression, logistic_regression, proposition_1, tightness
-from soar.paper.theory.table import Section
-
-
-def x_of(line: Line2D) -> list[float]:
-    return [float(x) for x in numpy.asarray(line.get_xdata())]
-
-
-def y_of(line: Line2D) -> list[float]:
-    return [float(y) for y in numpy.asarray(line.get_ydata())]
+from soar.paper.theory import linear_regression, logistic_regression, proposition_1, tightness
+from tests.tools.figures.made import keep, x_of, y_of
+from tools.theory import drawings
 
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> Figure:
     """Hand out a figure instead of a file."""
-    figure = Figure()
-
-    @contextmanager
-    def drawing(*_: object, **__: object) -> Iterator[Figure]:
-        yield figure
-
-    monkeypatch.setattr(drawings, "drawing", drawing)
-    return figure
+    return keep(monkeypatch, drawings)
 
 
 def test_linear_regression_shows_the_attacked_losses(drawn: Figure) -> None:

@@ -1,4 +1,4 @@
-"""Figures: one look for all, and files in the format that their name asks for."""
+"""Figures: one style for all, and files in the format that their name asks for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMATS = (".svg", ".png", ".pdf")
 # Distinguishable for color-blind readers (Okabe and Ito, 2008).
 BLUE, ORANGE, GREEN, GRAY = "#0072B2", "#D55E00", "#009E73", "#6E6E6E"
 
-# What an SVG turns to on a dark page; text, grid and ground of _STYLE are among them.
+# The colors of an SVG on a dark page; those of text, grid and background of _STYLE are among them.
 _IN_THE_DARK = {
     "#ffffff": "#1e2129",
     "#222222": "#f0f0f0",
@@ -69,20 +69,18 @@ def check(path: Path) -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise UserError(
-            '--figure needs matplotlib, which is not there: pip install "soar-robust[figures]"'
-        ) from None
+        raise UserError('--figure needs matplotlib, which is not installed: pip install ".[docs]"') from None
 
 
 @contextmanager
 def drawing(path: Path, width: float = 7.0, height: float = 4.2) -> Iterator[Figure]:
-    """Give an empty figure in the common look and save it at the end.
+    """Provide an empty figure in the common style and save it at the end.
 
-    The same numbers give the same file: no dates, no random names. An SVG has a ground of its own and
+    The same numbers give the same file: no dates, no random names. An SVG has its own background and
     follows the reader's choice of light or dark, so it can be read on any page.
 
     Args:
-        path: where to save; the ending says how
+        path: where to save; the suffix chooses the format
         width: in inches
         height: in inches
     """

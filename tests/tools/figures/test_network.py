@@ -8,8 +8,8 @@ import torch
 
 from soar import recipes, runs
 from soar.errors import UserError
-from soar.paper.theory import subject as theory
 from soar.recipes import Recipe
+from tools.figures import network
 
 TINY = [
     *(
@@ -41,47 +41,32 @@ def tiny_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("tiny_recipe")
 def test_a_network_is_trained_and_opened(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "mine"
-    with theory.trained(folder, mode="quiet") as run:
-        found = theory.open_subject(run, 3)
+    with network.trained(folder, mode="quiet") as run:
+        found = network.open_network(run, 3)
     assert (folder / "recipe.toml").exists(), "a given folder is kept"
     assert found.name == "runs/mine" and found.data_name == "fashion-mnist-sample (test)"
     assert found.x.shape == (3, 1, 28, 28) and str(found.threat) == "linf 0.1"
     assert not found.model.training
-    again = theory.open_subject(runs.find(folder), 3)
-    assert torch.equal(again.loss(again.y)(again.x), found.loss(found.y)(found.x))
+    again = network.open_network(runs.find(folder), 3)
+    assert torch.equal(again.model(again.x), found.model(found.x))
 
 
 @pytest.mark.usefixtures("tiny_recipe")
 def test_a_temporary_network_leaves_nothing_behind() -> None:
-    with theory.trained(None, mode="quiet") as run:
+    with network.trained(None, mode="quiet") as run:
         assert run.path.exists()
     assert not run.path.exists()
 
 
 @pytest.mark.usefixtures("tiny_recipe")
 def test_a_folder_that_is_taken_is_refused(tmp_path: Path) -> None:
-    with theory.trained(tmp_path, mode="quiet"):
+    with network.trained(tmp_path, mode="quiet"):
         pass
-    with pytest.raises(UserError, match="holds a run already"), theory.trained(tmp_path, mode="quiet"):
+    with pytest.raises(UserError, match="holds a run already"), network.trained(tmp_path, mode="quiet"):
         pass
 
 
 def test_an_l2_run_is_refused(tmp_path: Path) -> None:
     recipe = recipes.load("demo-standard", ["--threat.norm", "l2", "--threat.eps", "1"])
-    with pytest.raises(UserError, match="was trained for l2 1; tightness is about linf threats"):
-        theory.open_subject(runs.Run(tmp_path, recipe), 1)
-
-
-def test_the_loss_of_a_confident_network_keeps_its_derivatives() -> None:
-    from tests.paper.theory.quadratics import quadratic_subject
-
-    linear = torch.nn.Linear(4, 2, bias=False)
-    model = torch.nn.Sequential(torch.nn.Flatten(), linear)
-    with torch.no_grad():
-        linear.weight.copy_(torch.tensor([[20.0] * 4, [0.0] * 4]))
-    base = quadratic_subject(0.1, 1.0)
-    found = theory.Subject("", "", model, base.threat, base.x.float(), base.y, base.index)
-    x = base.x[:1].float().requires_grad_()
-    (slope,) = torch.autograd.grad(found.loss(base.y[:1])(x).sum(), x)
-    # p of the wrong class is e^-40, which 1 - p of the right one cannot hold in single precision.
-    torch.testing.assert_close(slope.flatten(), torch.full((4,), -20 * 4.248354255291589e-18))
+    with pytest.raises(UserError, match="was trained for l2 1; expected an linf threat"):
+        network.open_network(runs.Run(tmp_path, recipe), 1)

@@ -7,16 +7,16 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tools.theory.__main__ import PARTS, main
 
 from soar.cli.main import main as soar
-from soar.paper.theory import subject
-from soar.paper.theory.__main__ import PARTS, main
-from tests.paper.theory.test_subject import tiny_recipe
+from tests.tools.figures.test_network import tiny_recipe
+from tools.figures import network
 
 __all__ = ["tiny_recipe"]
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results" / "theory"
-COMMAND = "python -m soar.paper.theory "
+COMMAND = "python -m tools.theory "
 
 
 def readme_commands() -> list[list[str]]:
@@ -70,7 +70,7 @@ def test_every_committed_table_names_a_command_of_the_readme() -> None:
 @pytest.mark.parametrize(
     "words, message",
     [
-        ([], "which part? Say one of linear-regression"),
+        ([], "expected the name of a part: linear-regression"),
         (["liner-regression"], "did you mean 'linear-regression'"),
         (["proposition-1", "--color"], "unrecognized arguments: --color"),
         (["proposition-1", "--figure", "a.gif"], "--figure: got 'a.gif', expected a name that ends in .svg"),
@@ -98,7 +98,7 @@ def test_help_is_shown(words: list[str], capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit) as exit_:
         main(words)
     assert exit_.value.code == 0
-    assert "usage: python -m soar.paper.theory" in capsys.readouterr().out
+    assert "usage: python -m tools.theory" in capsys.readouterr().out
 
 
 def test_an_interrupt_ends_with_130(
@@ -107,6 +107,6 @@ def test_an_interrupt_ends_with_130(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(subject, "trained", interrupt)
+    monkeypatch.setattr(network, "trained", interrupt)
     assert main(["tightness"]) == 130
     assert capsys.readouterr().err == "soar: interrupted\n"

@@ -1,4 +1,4 @@
-"""What was measured about the derivation of SOAR, as tables: sizes, ratios, and the spread of samples."""
+"""How tight the derivation of SOAR is, as tables: sizes, ratios, and the spread of samples."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import math
 from collections.abc import Sequence
 
 import torch
+from tools.figures.command import Section
+from tools.figures.network import Network
 from torch import Tensor
 
-from soar.objectives.starts import Start
-from soar.paper.theory.bounds import norm_bound
-from soar.paper.theory.subject import Subject
-from soar.paper.theory.table import Rows, Section
+from soar.paper.theory import Rows, tightness
+from soar.paper.theory.bounds import CORRECTION, norm_bound
 from soar.paper.theory.tightness import (
     CORNER_FREE,
     CORRECTED,
-    CORRECTION,
     EXACT,
     EXPECTED,
     FIRST,
@@ -27,13 +26,15 @@ from soar.paper.theory.tightness import (
     SHOWN,
     SPECTRAL,
     STEPS,
-    Example,
+    Tightness,
     difference_name,
+    remaining_ball,
 )
+from soar.progress import Mode
 
 
-def all_gains(examples: Sequence[Example], radius: float) -> dict[str, Tensor]:
-    """Collect every quantity over the examples, those of sampled z included; one number an example.
+def all_gains(examples: Sequence[Tightness], radius: float) -> dict[str, Tensor]:
+    """Collect every quantity over the examples, those of sampled z included; one number per example.
 
     Args:
         examples: what was measured
@@ -54,7 +55,7 @@ def all_gains(examples: Sequence[Example], radius: float) -> dict[str, Tensor]:
 
 
 def quantities(gains: dict[str, Tensor]) -> Rows:
-    """Say for each quantity how large it is, and for how many examples it bounds what it should.
+    """Return how large each quantity is, and for how many examples it bounds what it should.
 
     Args:
         gains: of `all_gains`
@@ -79,8 +80,8 @@ def quantities(gains: dict[str, Tensor]) -> Rows:
     ]
 
 
-def steps_of(gains: dict[str, Tensor], examples: Sequence[Example]) -> Rows:
-    """Give each step of the derivation as a ratio.
+def steps_of(gains: dict[str, Tensor], examples: Sequence[Tightness]) -> Rows:
+    """Return each step of the derivation as a ratio.
 
     Args:
         gains: of `all_gains`
@@ -110,8 +111,8 @@ def steps_of(gains: dict[str, Tensor], examples: Sequence[Example]) -> Rows:
     ]
 
 
-def spread(examples: Sequence[Example]) -> Rows:
-    """Say how far the mean of n samples of ||Hz|| strays from its expectation, relative to it.
+def spread(examples: Sequence[Tightness]) -> Rows:
+    """Return the relative deviation of a mean of n samples of ||Hz|| from its expectation.
 
     Args:
         examples: what was measured
@@ -128,39 +129,55 @@ def spread(examples: Sequence[Example]) -> Rows:
     ]
 
 
-def report(subject: Subject, examples: Sequence[Example], start: str) -> list[Section]:
-    """Arrange what was measured as tables.
+def measure(
+    network: Network, *, samples: int, start: str, mode: Mode
+) -> tuple[list[Section], dict[str, Tensor]]:
+    """Measure the derivation on a network, and arrange the quantities as tables.
 
     Args:
-        subject: network, images, threat
-        examples: what was measured
-        start: where the loss was expanded
+        network: network, images, threat
+        samples: number of directions z
+        start: where the loss is expanded
+        mode: how to show progress
+
+    Returns:
+        The tables, and the quantities of `all_gains`.
     """
-    share = Start(start, share=0.5).remaining
-    threat = subject.threat.scaled(share)
-    dimension = subject.x[0].numel()
+    examples = tightness.measure(
+        network.model,
+        network.threat,
+        network.x,
+        network.y,
+        index=network.index,
+        samples=samples,
+        start=start,
+        mode=mode,
+    )
+    threat = remaining_ball(network.threat, start)
+    dimension = network.x[0].numel()
     radius = threat.enclosing_l2_radius(dimension)
     gains = all_gains(examples, radius)
-    place = "the image" if start == "zero" else f"a {start} point, half of {subject.threat} away"
+    place = "the image" if start == "zero" else f"a {start} point, half of {network.threat} away"
     rank = float(torch.tensor([e.stable_rank for e in examples]).quantile(0.5))
     title = (
-        f"{subject.name}: {len(examples)} images of {subject.data_name}, {threat} around {place}, "
+        f"{network.name}: {len(examples)} images of {network.data_name}, {threat} around {place}, "
         f"d {dimension}, rho {radius:.4g}"
     )
-    return [
+    sections = [
         Section(title, quantities(gains)),
         Section("What each step of the derivation multiplies by", steps_of(gains, examples)),
         Section(f"How far a mean over z strays; median stable rank of H {rank:.3g}", spread(examples)),
     ]
+    return sections, gains
 
 
 def _counts(samples: int) -> list[int]:
-    """Choose 1, 10, 100, ... and the number of samples itself."""
+    """Return 1, 10, 100, ... and the number of samples itself."""
     powers = [10**k for k in range(6) if 10**k < samples]
     return [*powers, samples]
 
 
 def _share(values: Tensor, of: Tensor) -> str:
-    """Say for how many examples the values are at least as large, up to rounding."""
+    """Return for how many examples the values are at least as large, up to rounding."""
     holds = values >= of * (1 - 1e-9)
     return f"{float(holds.double().mean()):.0%}"

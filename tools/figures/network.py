@@ -1,4 +1,4 @@
-"""The trained network that the theory is measured on: a run of `soar train`, or one trained on the spot."""
+"""The trained network that a figure is measured on: a run of `soar train`, or one trained on the spot."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from soar import losses, recipes, runs
-from soar.curvature import LossAt
+from soar import recipes, runs
 from soar.data import to_unit
 from soar.errors import UserError
 from soar.progress import Mode
@@ -20,43 +19,28 @@ from soar.threat import Linf
 RECIPE = "demo-standard"
 
 
-@dataclass(frozen=True, eq=False)
-class Subject:
-    """A network, images that it has not seen, and what the adversary may do to them.
-
-    Args:
-        name: what to call it in a title
-        data_name: what the images are
-        model: as it was trained
-        threat: the ball
-        x: images in [0, 1]
-        y: labels
-        index: identity of each image
-    """
+@dataclass(frozen=True)
+class Network:
+    """A network, images that it was not trained on, and the threat."""
 
     name: str
+    """its name in a title"""
     data_name: str
     model: nn.Module
     threat: Linf
     x: Tensor
+    """images in [0, 1]"""
     y: Tensor
     index: Tensor
-
-    def loss(self, labels: Tensor) -> LossAt:
-        """Give the cross-entropy as a function of images, for these labels, or one label for all.
-
-        The softmax is in double precision: 1 - p of a confident network is lost in single precision, and with
-        it every derivative. The network itself is differentiated well enough in its own.
-        """
-        return lambda points: losses.cross_entropy(self.model(points).double(), labels.expand(len(points)))
+    """identity of each image"""
 
 
 @contextmanager
 def trained(folder: Path | None, *, mode: Mode = "auto") -> Iterator[runs.Run]:
-    """Train a small network on the bundled data, about a minute, and give its run.
+    """Train a small network on the bundled data, which takes about a minute.
 
     Args:
-        folder: where the run is kept; None for a temporary place that is gone afterwards
+        folder: where the run is kept; None for a temporary folder
         mode: how to show progress
     """
     from soar.training.prepare import prepare
@@ -73,24 +57,24 @@ def trained(folder: Path | None, *, mode: Mode = "auto") -> Iterator[runs.Run]:
         yield run
 
 
-def open_subject(run: runs.Run, examples: int, *, root: Path | None = None) -> Subject:
+def open_network(run: runs.Run, examples: int, *, root: Path | None = None) -> Network:
     """Load the network of a run and the first test images of its data.
 
     Args:
         run: a finished training
-        examples: how many images
-        root: the folder of all data sets
+        examples: number of images
+        root: the folder of all datasets
 
     Raises:
         UserError: if the run's threat is not an linf ball, or there are no weights
     """
     threat = run.threat()
     if not isinstance(threat, Linf):
-        raise UserError(f"RUN: {run.path} was trained for {threat}; tightness is about linf threats")
+        raise UserError(f"RUN: {run.path} was trained for {threat}; expected an linf threat")
     data = run.data(root)
     split = data.test.first(examples)
     name = run.path.name if run.path.parent == Path() else f"{run.path.parent.name}/{run.path.name}"
-    return Subject(
+    return Network(
         name=name,
         data_name=f"{data.name} (test)",
         model=run.trained_model(data).eval(),

@@ -1,4 +1,4 @@
-"""Print a part of the theory, and draw it: `python -m soar.paper.theory linear-regression --figure a.svg`."""
+"""Print a part of the theory, and draw it: `python -m tools.theory linear-regression --figure a.svg`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.figures.command import Part, Result, Section
+
 from soar.errors import UserError
-from soar.paper.theory import command, drawings, linear_regression, logistic_regression, proposition_1
-from soar.paper.theory.command import Part, Result
-from soar.paper.theory.table import Section
+from soar.paper.theory import linear_regression, logistic_regression, proposition_1
 from soar.progress import Mode
+from tools.figures import command
+from tools.theory import drawings
 
 
 def linear(_: argparse.Namespace) -> Result:
@@ -42,10 +44,10 @@ def proposition(_: argparse.Namespace) -> Result:
 
 def tightness(arguments: argparse.Namespace) -> Result:
     """Every step of the derivation on a trained network."""
+    from tools.figures.network import open_network, trained
+    from tools.theory.tightness import measure
+
     from soar import runs
-    from soar.paper.theory import tightness as measurement
-    from soar.paper.theory import tightness_tables
-    from soar.paper.theory.subject import open_subject, trained
 
     for flag, least in (("examples", 1), ("samples", 2)):
         if getattr(arguments, flag) < least:
@@ -53,14 +55,12 @@ def tightness(arguments: argparse.Namespace) -> Result:
     mode: Mode = "quiet" if arguments.quiet else "auto"
     if arguments.run is None:
         with trained(arguments.output, mode=mode) as run:
-            subject = open_subject(run, arguments.examples, root=arguments.root)
+            network = open_network(run, arguments.examples, root=arguments.root)
     elif arguments.output is not None:
         raise UserError(f"--output is for a network that is trained here; {arguments.run} is trained already")
     else:
-        subject = open_subject(runs.find(arguments.run), arguments.examples, root=arguments.root)
-    found = measurement.measure(subject, samples=arguments.samples, start=arguments.start, mode=mode)
-    sections = tightness_tables.report(subject, found, arguments.start)
-    gains = tightness_tables.all_gains(found, measurement.radius_of(subject, arguments.start))
+        network = open_network(runs.find(arguments.run), arguments.examples, root=arguments.root)
+    sections, gains = measure(network, samples=arguments.samples, start=arguments.start, mode=mode)
     return Result(sections, lambda path: drawings.draw_tightness(gains, sections[0].title, path))
 
 
@@ -74,23 +74,23 @@ def _add_tightness_flags(parser: argparse.ArgumentParser) -> None:
         "--start", choices=("zero", "pgd-1"), default="zero", help="expand at the image, or as SOAR does"
     )
     parser.add_argument("--output", type=Path, metavar="DIR", help="keep the network that is trained here")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all data sets")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all datasets")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 PARTS = {
-    "linear-regression": Part("an over-parametrized model: perfect and defenseless", linear),
+    "linear-regression": Part("an over-parametrized model with zero loss and no robustness", linear),
     "logistic-regression": Part("how confidence switches the regularizer off", logistic),
     "proposition-1": Part("the printed bound, what breaks it, two that hold", proposition),
     "tightness": Part(
-        "what each step of the derivation gives away on a trained network", tightness, _add_tightness_flags
+        "how tight each step of the derivation is on a trained network", tightness, _add_tightness_flags
     ),
 }
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the tables of the part that was asked for; see `soar.paper.theory.command.run`."""
-    return command.run("soar.paper.theory", __doc__ or "", PARTS, words)
+    """Print the tables of the part that was asked for; see `tools.figures.command.run`."""
+    return command.run("tools.theory", __doc__ or "", PARTS, words)
 
 
 if __name__ == "__main__":

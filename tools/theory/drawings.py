@@ -1,15 +1,15 @@
-"""The figure of each part of the theory: one message, said in the title."""
+"""The figure of each part of the theory: one message, in the title."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
+from tools.figures.command import Section
+from tools.figures.drawing import BLUE, GRAY, GREEN, ORANGE, drawing
 from torch import Tensor
 
-from soar.paper.theory import linear_regression, tightness
-from soar.paper.theory.figures import BLUE, GRAY, GREEN, ORANGE, drawing
-from soar.paper.theory.table import Rows, Section
+from soar.paper.theory import Rows, linear_regression, tightness
 
 # Smaller rises are drawn here: a logarithmic axis has no place for 0.
 _LEAST = 1e-6
@@ -36,7 +36,7 @@ _CHAIN = {
 
 
 def draw_linear_regression(rows: Rows, path: Path) -> None:
-    """Show the attacked loss over the dimension, on logarithmic axes."""
+    """Draw the attacked loss over the dimension, on logarithmic axes."""
     with drawing(path) as figure:
         axes = figure.add_subplot()
         axes.set(xscale="log", yscale="log", xlabel="dimension d", ylabel="loss under attack")
@@ -73,7 +73,7 @@ def draw_linear_regression(rows: Rows, path: Path) -> None:
 
 
 def draw_logistic_regression(sections: list[Section], path: Path) -> None:
-    """Show penalty and adversary over the scale of the logits."""
+    """Draw penalty and adversary over the scale of the logits."""
     near, far = (section.rows for section in sections)
     factors = [row["logits x"] for row in near]
     with drawing(path, width=8.4) as figure:
@@ -103,7 +103,7 @@ def draw_logistic_regression(sections: list[Section], path: Path) -> None:
 
 
 def draw_proposition_1(rows: Rows, path: Path) -> None:
-    """Show the counterexample over the radius of the ball."""
+    """Draw the counterexample over the radius of the ball."""
     with drawing(path) as figure:
         axes = figure.add_subplot()
         axes.set(xlabel="ε, in 1/255 (d = 3072)", ylabel="loss of the counterexample", yscale="log")
@@ -134,7 +134,7 @@ def draw_proposition_1(rows: Rows, path: Path) -> None:
 
 
 def draw_tightness(gains: Mapping[str, Tensor], subtitle: str, path: Path) -> None:
-    """Show every quantity of the derivation, one dot an image, with medians."""
+    """Draw every quantity of the derivation, one dot per image, with medians."""
     shown = {**_CHAIN, **dict.fromkeys(_sampled(gains), GRAY)}
     with drawing(path, width=8.4, height=0.34 * len(shown) + 1.9) as figure:
         expansion, bound = (_median(gains[name] / gains[tightness.LOSS]) for name in _COMPARED)
@@ -146,7 +146,7 @@ def draw_tightness(gains: Mapping[str, Tensor], subtitle: str, path: Path) -> No
             weight="bold",
         )
         axes = figure.add_subplot()
-        axes.set(xscale="log", xlabel="rise of the loss: one dot an image, bars and numbers are medians")
+        axes.set(xscale="log", xlabel="rise of the loss: one dot per image, bars and numbers are medians")
         axes.set_title(subtitle, fontsize=9, weight="normal")
         axes.grid(visible=True, axis="x")
         margin = axes.get_yaxis_transform()
@@ -165,7 +165,7 @@ def draw_tightness(gains: Mapping[str, Tensor], subtitle: str, path: Path) -> No
 
 
 def _sampled(gains: Mapping[str, Tensor]) -> list[str]:
-    """Name the smallest and the largest sample, and the finite differences."""
+    """Return the names of the smallest and the largest sample, and of the finite differences."""
     printed = [name for name in gains if name.endswith(" z, printed")]
     return [*dict.fromkeys([printed[0], printed[-1]]), *(name for name in gains if " z, h " in name)]
 
