@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from soar import recipes
@@ -15,36 +14,33 @@ from soar.recipes.recipe import OPEN_SECTIONS
 
 Table = dict[str, Any]
 Wanted = TypeVar("Wanted")
-FOLDER = Path(__file__).parent
-NAMES = ("smoke", "small", "paper")
+_NAMES = {"smoke", "small", "paper"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How large networks, trainings and attacks are.
-
-    Args:
-        examples: how many test images are attacked
-        fewer: how many for attacks that need thousands of predictions, by the attack's name
-        caution: how the experiment differs from the paper's, shown with every number
-        pass_seconds: roughly the time of one forward and backward pass of an image through a narrow or, at
-            paper scale, a full ResNet-10; measured on one core of a server, at paper scale assumed for a GPU
-        fields: of every recipe
-        limits: by section of a recipe, what becomes of fields that it has: a number is the largest that is
-            allowed, a text takes the place of another; those of section attack limit measurements
-    """
+    """How large networks, trainings and attacks are: a table [scales.NAME]."""
 
     examples: int
+    """How many test images are attacked."""
     fewer: dict[str, int] = field(default_factory=dict)
+    """How many by attacks that need thousands of predictions, by the attack's name."""
     caution: str
+    """How experiments differ from the paper's, shown with every number."""
     pass_seconds: float
+    """Roughly the time of a forward and backward pass of one image through a narrow or, at paper scale, a full
+    ResNet-10; measured on one core of a server, at paper scale assumed for a GPU."""
     fields: Table = field(default_factory=dict)
+    """Fields of every recipe."""
     limits: dict[str, Table] = field(default_factory=dict)
+    """By section of a recipe, what becomes of options that it has: a number is the largest allowed, a text takes
+    the place of another. Those of section attack limit measurements."""
 
     def limited(self, options: Mapping[str, Any], section: str) -> Table:
         """Return options within the limits of a section.
 
-        >>> SCALES["smoke"].limited({"steps": 1000, "step_size": "2/255"}, "attack")
+        >>> few = Scale(examples=8, caution="", pass_seconds=1e-4, limits={"attack": {"steps": 2, "queries": 5}})
+        >>> few.limited({"steps": 1000, "step_size": "2/255"}, "attack")
         {'steps': 2, 'step_size': '2/255'}
         """
         limits = {name: one for name, one in self.limits.get(section, {}).items() if name in options}
@@ -52,25 +48,17 @@ class Scale:
             name: one if isinstance(one, str) else min(one, options[name]) for name, one in limits.items()
         }
 
-    def examples_for(self, attack: str) -> int:
-        """Return how many images an attack is run on.
-
-        >>> SCALES["small"].examples_for("pgd"), SCALES["small"].examples_for("square")
-        (500, 200)
-        """
-        return self.fewer.get(attack, self.examples)
-
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkTable:
-    """A table [networks.NAME] of a file."""
+    """How a network is trained: a table [networks.NAME]."""
 
     title: str = ""
     """What readers call it."""
     about: str = ""
     """A sentence to show when its training begins."""
     like: str | tuple[str, ...] = ()
-    """Networks before this one to take everything from that it does not say itself."""
+    """Networks before this one to take everything from but the title; what it says itself comes on top."""
     recipe: str = ""
     """The recipe it is trained with; that of the file by default."""
     start_from: str = ""
@@ -90,88 +78,72 @@ class Networks:
     """The networks that a file may name.
 
     Args:
-        tables: by name, as the file has them; each may refer to those before it
+        tables: by name, as files have them; each may refer to those before it
         origin: the file, for messages
         scale: the name of the scale; empty where the file has none
-        settings: of the scale
+        settings: those of the scale
         recipe: of networks that name none
-        fields: of all recipes
-        flags: recipe fields that override everything
+        changes: fields of all recipes
+        flags: fields that override everything
     """
 
-    tables: Mapping[str, Any]
+    tables: Mapping[str, Table]
     origin: str
     scale: str
     settings: Scale | None
     recipe: str
-    fields: Table
-    flags: Sequence[str]
+    changes: Table
+    flags: recipes.Overrides
 
     def training(self, name: str) -> Training:
         """Return how a network is trained.
 
         Raises:
-            UserError: if it makes no sense
+            UserError: if what its table says makes no sense
         """
-        parts = [
-            typed(at_scale(table, self._size(name)), NetworkTable, f"{self.origin}: network '{name}'")
-            for table in self._tables_of(name)
-        ]
+        where = f"{self.origin}: network '{name}'"
+        parts = [typed(at_scale(one, self.size(name)), NetworkTable, where) for one in self._parts(name)]
 
         def last(key: str) -> Any:
-            return next((getattr(part, key) for part in reversed(parts) if getattr(part, key)), "")
+            return next((getattr(part, key) for part in reversed(parts) if getattr(part, key)), None)
 
-        recipe = recipes.from_table(self._recipe_table(name, last("recipe"), parts), f"network '{name}'")
-        start = last("start_from")
+        if not (last("recipe") or self.recipe):
+            raise UserError(f"{where}: recipe is missing")
+        table = recipes.read(recipes.path_of(last("recipe") or self.recipe))
+        # Where the weights are that it starts from depends on where networks are kept.
+        table = recipes.apply(table, {"description": "", "training.start_from": None})
+        for fields in (self.changes, *(part.fields for part in parts)):
+            table = recipes.apply(table, flat(fields))
+        if self.settings is not None and self.size(name) == self.scale:
+            table = recipes.apply(table, flat(self.settings.fields))
+            table |= {key: self.settings.limited(table[key], key) for key in OPEN_SECTIONS}
+        for part in parts if self.size(name) == "smoke" else ():
+            table = recipes.apply(table, flat(part.smoke))
+        recipe = recipes.from_table(recipes.apply(table, self.flags), f"network '{name}'")
+        start = last("start_from") or ""
         if start:
             self._check_before(start, name, "start_from")
-        return Training(
-            title=parts[-1].title or name,
-            about=parts[-1].about,
-            recipe=replace(recipe, seed=recipe.seed + (last("seed") or 0)),
-            start=start,
-        )
+        recipe = replace(recipe, seed=recipe.seed + (last("seed") or 0))
+        return Training(title=parts[-1].title or name, recipe=recipe, start=start, about=parts[-1].about)
 
-    def is_trained(self, name: str) -> bool:
-        """Return whether a network is trained at this scale."""
-        return self._size(name) == self.scale
-
-    def _size(self, name: str) -> str:
-        """Return the scale that a network's tables are read at."""
-        is_full = self.scale and any(table.get("size") == "paper" for table in self._tables_of(name))
+    def size(self, name: str) -> str:
+        """Return the scale whose size a network has."""
+        is_full = self.scale and any(one.get("size") == "paper" for one in self._parts(name))
         return "paper" if is_full else self.scale
 
-    def _tables_of(self, name: str) -> list[Table]:
+    def _parts(self, name: str) -> list[Table]:
         """Return the tables that make up a network: of all that it is like, then its own."""
-        table = self.tables[name]
-        like = table.get("like", ())
-        found = []
+        like, parts = self.tables[name].get("like", ()), []
         for other in [like] if isinstance(like, str) else like:
             self._check_before(other, name, "like")
-            found += self._tables_of(other)
-        return [*found, table]
+            parts += self._parts(other)
+        return [*parts, self.tables[name]]
 
     def _check_before(self, other: str, name: str, where: str) -> None:
         names = list(self.tables)
         before = names[: names.index(name)]
         if other not in before:
             raise unknown("network", other, before, f"{self.origin}: {where} of '{name}'")
-
-    def _recipe_table(self, name: str, recipe: str, parts: list[NetworkTable]) -> Table:
-        if not (recipe or self.recipe):
-            raise UserError(f"{self.origin}: the recipe of '{name}' is missing (field recipe)")
-        table = recipes.read(recipes.path_of(recipe or self.recipe))
-        # Where the weights are that it starts from depends on where networks are kept.
-        table = recipes.apply(table, {"description": "", "training.start_from": None})
-        for fields in (self.fields, *(part.fields for part in parts)):
-            table = recipes.apply(table, flat(fields))
-        if self.settings is not None and self.is_trained(name):
-            table = recipes.apply(table, flat(self.settings.fields))
-            table |= {key: self.settings.limited(table[key], key) for key in OPEN_SECTIONS}
-        if self._size(name) == "smoke":
-            for part in parts:
-                table = recipes.apply(table, flat(part.smoke))
-        return recipes.apply(table, recipes.parse(self.flags))
 
 
 def at_scale(value: Any, scale: str) -> Any:
@@ -184,15 +156,13 @@ def at_scale(value: Any, scale: str) -> Any:
     >>> at_scale({"epochs": {"small": 4, "paper": 200}, "lr": {"paper": 0.1}}, "smoke")
     {'epochs': 4}
     """
-    if not scale:
-        return value
     if isinstance(value, list):
         return [at_scale(one, scale) for one in value]
-    if not isinstance(value, dict):
+    if not (scale and isinstance(value, dict)):
         return value
     found = {}
     for key, one in value.items():
-        if isinstance(one, dict) and one and set(one) <= set(NAMES):
+        if isinstance(one, dict) and one and set(one) <= _NAMES:
             one = one.get(scale, one.get("small") if scale == "smoke" else None)
         if one is not None:
             found[key] = at_scale(one, scale)
@@ -210,7 +180,7 @@ def typed(table: Any, kind: type[Wanted], origin: str) -> Wanted:
 
 
 def check_fields(table: Any, kind: Any, origin: str) -> None:
-    """Refuse fields that do not exist; msgspec passes over unknown fields of dataclasses."""
+    """Refuse fields that a dataclass does not have; msgspec passes over them."""
     known = kind.__dataclass_fields__
     for key in table if isinstance(table, dict) else ():
         if key not in known:
@@ -227,12 +197,3 @@ def flat(table: Table, prefix: str = "") -> recipes.Overrides:
     for key, value in table.items():
         found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return found
-
-
-def scales(table: Table) -> dict[str, Scale]:
-    """Return the scales that a file has."""
-    return {name: typed(one, Scale, f"scale {name}") for name, one in table.get("scales", {}).items()}
-
-
-SCALES: dict[str, Scale] = scales(recipes.read(FOLDER / "paper" / "networks.toml"))
-"""how large the paper's tables can be made"""
