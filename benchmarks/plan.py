@@ -30,11 +30,10 @@ from rich.table import Table
 
 from plain_text import plain
 from soar import recipes
+from soar.cost.training import TrainingCost, measure_training
 from soar.environment import environment
 from soar.runs import Run
-from soar.training.cost import Cost
 from soar.training.prepare import prepare
-from soar.training.timing import measure
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 COMMON = ("--validation.examples", "100", "--guards.overfitting", "off")
@@ -80,8 +79,8 @@ def check(case: Case, *, updates: int) -> dict[str, Any]:
             prepare(first, progress="quiet").fit()
             flags += ["--start_from", str(first.path)]
         run = Run(folder / "run", recipes.load(case.recipe, flags))
-        wall = measure(prepare(run, progress="quiet"))
-        cpu = measure(prepare(run, progress="quiet"), time.process_time)
+        wall = measure_training(prepare(run, progress="quiet"))
+        cpu = measure_training(prepare(run, progress="quiet"), time.process_time)
         trainer = prepare(run, progress="quiet")
         began = time.process_time()
         result = trainer.fit()
@@ -101,7 +100,7 @@ def check(case: Case, *, updates: int) -> dict[str, Any]:
     }
 
 
-def _known(cost: Cost) -> float:
+def _known(cost: TrainingCost) -> float:
     assert cost.seconds is not None
     return cost.seconds
 

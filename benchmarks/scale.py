@@ -23,10 +23,9 @@ from rich.table import Table
 
 from plain_text import plain
 from soar import recipes
+from soar.cost.training import TrainingCost, count_training
 from soar.data import Dataset, Split
 from soar.runs import Run
-from soar.training.cost import Cost
-from soar.training.counting import count
 from soar.training.prepare import prepare
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
@@ -63,7 +62,7 @@ class Row:
 
     task: str
     hardware: str
-    cost: Cost
+    cost: TrainingCost
     data_bytes: float
 
     def record(self) -> dict[str, object]:
@@ -85,7 +84,7 @@ class Row:
 
 def counted(
     recipe: str, flags: list[str], shape: tuple[int, int, int], images: int, *, classes: int = 10
-) -> Cost:
+) -> TrainingCost:
     """Count the work of a recipe on so many images of a shape.
 
     Args:
@@ -100,7 +99,7 @@ def counted(
     made = Imagined(Path("nowhere"), wanted, shape=shape, classes=classes, images=images, held_out=1000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return count(prepare(made, progress="quiet"))
+        return count_training(prepare(made, progress="quiet"))
 
 
 def table() -> list[Row]:
@@ -122,7 +121,7 @@ def table() -> list[Row]:
     larger = replace(of_1024, flop=of_1024.images * passes * RESNET_50)
     full = replace(imagenet, updates=(larger,), validation=None, parameters=25_557_032)
 
-    def row(task: str, hardware: str, cost: Cost, processes: int, rate: float, size: float) -> Row:
+    def row(task: str, hardware: str, cost: TrainingCost, processes: int, rate: float, size: float) -> Row:
         return Row(task, hardware, cost.at_rate(rate).among(processes), size)
 
     small_images, large_images = 50_000 * 3 * 32**2, 1_281_167 * 3 * 64**2

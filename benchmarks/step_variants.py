@@ -27,8 +27,8 @@ from torch import Tensor
 from torch.func import functional_call, grad
 
 from soar import curvature, double_backward, randomness
-from soar.bench.networks import Network, preset
-from soar.bench.step import Counted, Subject, build, take_step
+from soar.cost.step import take_step
+from soar.cost.workload import WORKLOADS, Workload, build
 from soar.curvature import LogitsAt, augmented_norm, augmented_product, draw_direction, input_gradient
 from soar.double_backward import convolution
 from soar.environment import environment
@@ -38,12 +38,12 @@ from soar.shapes import per_example
 from soar.threat import Linf
 
 RESULTS = Path(__file__).parent / "results"
-REFERENCE = "adversarial steps=10"
+REFERENCE = "adversarial:steps=10"
 NETWORKS = tuple(
-    replace(preset(name), batch_size=preset(name).batch_size // 2)
+    replace(WORKLOADS[name], batch_size=WORKLOADS[name].batch_size // 2)
     for name in ("resnet10-w16", "resnet10-w64", "wrn-28-2")
 )
-QUICK = (Network(name="tiny", model="resnet10", options=(("width", 8),), batch_size=4),)
+QUICK = (Workload(name="tiny", model="resnet10", options=(("width", 8),), batch_size=4),)
 Within = Callable[[], AbstractContextManager[Any]]
 
 
@@ -122,7 +122,7 @@ class Variant:
     options: tuple[tuple[str, Any], ...] = ()
     within: Within = nullcontext
 
-    def subject(self, network: Network) -> Subject:
+    def subject(self, network: Workload) -> tuple[SOAR, Tensor, Tensor]:
         """Make the objective, around a network as the benchmark of steps makes it."""
         made, x, y = build("soar", network)
         options: dict[str, Any] = {"product": "difference", **dict(self.options)}
@@ -212,18 +212,18 @@ class Row:
     verdict: str
 
 
-def measure(network: Network, repeats: int) -> list[Row]:
+def measure(network: Workload, repeats: int) -> list[Row]:
     """Take steps of all variants in turns."""
     subjects = [(variant, variant.subject(network)) for variant in VARIANTS]
     reference = build(REFERENCE, network)
     ratios: dict[str, list[float]] = {variant.name: [] for variant in VARIANTS}
     times: dict[str, list[float]] = {name: [] for name in (REFERENCE, *ratios)}
     for repeat in range(repeats + 1):
-        _, yardstick = take_step(*reference, repeat)
+        yardstick = take_step(*reference, repeat)
         times[REFERENCE].append(yardstick)
         for variant, subject in subjects:
             with variant.within():
-                _, seconds = take_step(*subject, repeat)
+                seconds = take_step(*subject, repeat)
             times[variant.name].append(seconds)
             ratios[variant.name].append(seconds / yardstick)
     ratios = {REFERENCE: [1.0, 1.0], **ratios}
@@ -242,9 +242,7 @@ def measure(network: Network, repeats: int) -> list[Row]:
 
 def functional_step(objective: SOAR, x: Tensor, y: Tensor) -> Callable[[], dict[str, Tensor]]:
     """Give SOAR's gradient from x itself as one function of torch.func, which can be compiled."""
-    counted = objective.model
-    assert isinstance(counted, Counted)
-    model = counted.model
+    model = objective.model
     z = draw_direction(randomness.key(0, torch.arange(len(y)), "variants"), tuple(x.shape[1:]))
     pixels = torch.empty_like(x).copy_(z.pixels)
     length = per_example(torch.linalg.vector_norm(pixels.flatten(1), dim=1), x)
@@ -266,9 +264,9 @@ def functional_step(objective: SOAR, x: Tensor, y: Tensor) -> Callable[[], dict[
     return lambda: gradient(weights)
 
 
-def measure_compiled(network: Network, repeats: int) -> list[Row]:
+def measure_compiled(network: Workload, repeats: int) -> list[Row]:
     """Take steps from x itself: by the library, by torch.func, and by torch.func compiled."""
-    made, x, y = build("soar start=zero", network)
+    made, x, y = build("soar:start=zero", network)
     assert isinstance(made, SOAR)
     reference = build(REFERENCE, network)
     eager = functional_step(made, x, y)
@@ -300,7 +298,7 @@ def measure_compiled(network: Network, repeats: int) -> list[Row]:
     ]
 
 
-def lines(network: Network, rows: list[Row]) -> str:
+def lines(network: Workload, rows: list[Row]) -> str:
     """Write a network's rows as text."""
     text = [f"{network.name}, batch of {network.batch_size}: ms, ratio to PGD-10, what became of it"]
     text += [f"  {row.name:<42}{row.milliseconds:7.0f}  {row.ratio:5.3f}  {row.verdict}" for row in rows]
@@ -316,7 +314,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     torch.set_num_threads(1)
     networks, repeats = (QUICK, 1) if arguments.quick else (NETWORKS, arguments.repeats)
-    found: list[tuple[Network, list[Row]]] = []
+    found: list[tuple[Workload, list[Row]]] = []
     for network in networks:
         found.append((network, measure(network, repeats)))
         publish(found, arguments.out)
@@ -325,7 +323,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         publish(found, arguments.out)
 
 
-def publish(found: list[tuple[Network, list[Row]]], folder: Path) -> None:
+def publish(found: list[tuple[Workload, list[Row]]], folder: Path) -> None:
     """Print what came last and save everything so far, so that an interruption loses little."""
     print(lines(*found[-1]), end="\n\n", flush=True)
     folder.mkdir(parents=True, exist_ok=True)

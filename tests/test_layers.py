@@ -25,9 +25,9 @@ LAYERS = {
     "recipes": "recipes",
     "runs": "runs",
     "training": "training",
-    "evaluation": "evaluation",
+    "cost | evaluation": "cost | evaluation",
     "report | interop | export": "report | interop | export",
-    "experiments": "bench experiments paper studies",
+    "experiments": "experiments paper",
     "cli": "cli __main__",
 }
 # Height, part of the layer, and name of the layer, by the first name below `soar`.
@@ -144,7 +144,7 @@ def test_no_import_goes_in_a_circle() -> None:
         ("soar.models.cnn", "soar.data", "line 7: imports soar.data, which stands beside it in data |"),
         ("soar.training.trainer", "soar.runs", None),
         ("soar.data.npz", "soar.data.files", None),
-        ("soar.studies.cost", "soar.bench.step", None),
+        ("soar.studies.cost", "soar.cost.step", None),
     ],
 )
 def test_what_is_found(source: str, target: str, text: str | None) -> None:

@@ -8,8 +8,8 @@ import pytest
 from tests.benchmarks.running import RESULTS, ROOT, benchmark
 
 from soar import recipes
+from soar.cost.training import count_training
 from soar.runs import Run
-from soar.training.counting import count
 from soar.training.prepare import prepare
 
 
@@ -21,7 +21,7 @@ def scale(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_black_images_cost_what_real_ones_do(scale: ModuleType) -> None:
     flags = ["--model.width", "4"]
     imagined = scale.counted("demo-soar", flags, (1, 28, 28), 9_000)
-    real = count(prepare(Run(Path("nowhere"), recipes.load("demo-soar", flags)), progress="quiet"))
+    real = count_training(prepare(Run(Path("nowhere"), recipes.load("demo-soar", flags)), progress="quiet"))
     assert imagined.updates == real.updates
     assert imagined.validation == real.validation
 

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from soar import studies
 from soar.cli.main import main
-from soar.training import Trainer
+from soar.experiments import loading
+from soar.experiments.experiment import Experiment
+from tests.experiments.made import Pretender
 
 
 @pytest.mark.slow
@@ -17,45 +18,58 @@ def test_the_demo_shows_what_robust_training_is_worth(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 0
-    standard, pgd, soar = json.loads((tmp_path / "runs" / "demo" / "study.json").read_text())["rows"]
-    assert standard["accuracy"]["clean"] > 0.8 and standard["accuracy"]["worst case"] < 0.25
-    assert pgd["accuracy"]["clean"] > 0.75 and pgd["accuracy"]["worst case"] > 0.55
-    assert soar["accuracy"]["clean"] > 0.8 and soar["accuracy"]["worst case"] > 0.65
+    rows = json.loads((tmp_path / "runs" / "demo" / "study.json").read_text())["rows"]
+    (clean, worst) = (
+        {row: cells[name]["values"][0] for row, cells in rows.items()} for name in ("clean", "worst case")
+    )
+    assert clean["standard"] > 80 and worst["standard"] < 25
+    assert clean["PGD-1"] > 75 and worst["PGD-1"] > 55
+    assert clean["SOAR"] > 80 and worst["SOAR"] > 65
     assert "worst case" in capsys.readouterr().out
 
 
+@pytest.fixture
+def short(folder: Path, here: Pretender, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train the networks of the demo for three updates."""
+    load = loading.load
+
+    def shortened(name: str, *, flags: Any = (), **conditions: Any) -> Experiment:
+        less = ("--max_steps", "3", "--validation.examples", "10")
+        return load(name, flags=(*flags, *less), **conditions)
+
+    monkeypatch.setattr(loading, "load", shortened)
+
+
+FLAGS = ["--examples", "20", "--epochs", "1", "--quiet"]
+
+
 def test_a_short_demo_goes_through_every_stage_and_a_second_call_makes_a_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, short: None, here: Pretender, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    demo, short = studies.load("demo"), {"training": {"max_steps": 3}, "validation": {"examples": 10}}
-    monkeypatch.setattr(studies, "load", lambda _: replace(demo, fields=short))
-    flags = ["--examples", "20", "--epochs", "1", "--threads", "1", "--quiet"]
-    assert main(["demo", *flags]) == 0
-    folder = tmp_path / "runs" / "demo"
+    assert main(["demo", *FLAGS]) == 0
+    made = folder / "runs" / "demo"
     shown = capsys.readouterr().out
     assert all(name in shown for name in ("standard", "PGD-1", "SOAR", "PGD-20 margin", "worst case"))
-    assert (folder / "study.txt").read_text() == shown
-    assert "SOAR" in (folder / "comparison.svg").read_text()
-    page = (folder / "report.html").read_text()
+    assert (made / "study.txt").read_text() in shown
+    assert "SOAR" in (made / "comparison.svg").read_text()
+    page = (made / "report.html").read_text()
     assert all(name in page for name in ("standard", "pgd-1", "soar"))
-    assert all((folder / name / "diagnosis.json").exists() for name in ("standard", "pgd-1", "soar"))
-    (folder / "report.html").unlink()
-    monkeypatch.setattr(Trainer, "fit", lambda _: pytest.fail("trained again"))
-    assert main(["demo", *flags]) == 0, "an unfinished demo goes on"
-    assert not (tmp_path / "runs" / "demo-2").exists()
-    monkeypatch.undo()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(studies, "load", lambda _: replace(demo, fields=short))
-    assert main(["demo", *flags]) == 0
-    assert (tmp_path / "runs" / "demo-2" / "report.html").exists()
+    assert all((made / name / "diagnosis.json").exists() for name in ("standard", "pgd-1", "soar"))
+    (made / "report.html").unlink()
+    done = len(here.done)
+    assert main(["demo", *FLAGS]) == 0, "an unfinished demo is resumed"
+    assert not (folder / "runs" / "demo-2").exists() and len(here.done) == done
+    assert main(["demo", *FLAGS]) == 0
+    assert (folder / "runs" / "demo-2" / "report.html").exists()
 
 
-def test_a_training_that_fails_is_told_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_training_that_fails_is_reported_in_one_line(
+    folder: Path, short: None, here: Pretender, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    demo = replace(studies.load("demo"), fields={"training": {"max_steps": 1, "batch_size": 10**6}})
-    monkeypatch.setattr(studies, "load", lambda _: demo)
-    assert main(["demo", "--threads", "1", "--quiet"]) == 2
-    assert "the training of standard in runs/demo failed" in capsys.readouterr().err
+    def work(job: Any) -> None:
+        raise ValueError("the loss exploded")
+
+    here.work = work
+    assert main(["demo", *FLAGS]) == 1
+    assert capsys.readouterr().err == "soar: train standard, seed 0 failed: the loss exploded\n"
+    assert not (folder / "runs" / "demo" / "report.html").exists()

@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 import pytest
+from soar.experiments.conduct import ORDER
 
 from soar import recipes, studies
 from soar.attacks import ATTACKS
@@ -15,7 +16,6 @@ from soar.evaluation.suites import SUITES
 from soar.models import MODELS
 from soar.objectives import OBJECTIVES
 from soar.registry import Registry
-from soar.experiments.conduct import ORDER
 
 
 @pytest.mark.parametrize("kind", KINDS)

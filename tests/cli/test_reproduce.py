@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+from soar.experiments.job import Job
 
 from soar.cli.main import main
 from soar.errors import FileError
 from soar.evaluation import files
-from soar.experiments.job import Job
 from tests.experiments.made import Pretender
 
 TWO = ["reproduce", "adv_linf", "--scale", "smoke", "--only", "ResNet / Standard", "ResNet / ADV"]
@@ -29,7 +29,7 @@ def test_two_rows_are_trained_measured_and_compared_and_then_are_there(
         shown.out.split()
     )
     assert "claims of the paper on our numbers:" in shown.out
-    kept = folder / "runs" / "reproduce" / "tables"
+    kept = folder / "runs" / "cache" / "tables"
     stored = json.loads((kept / "adv_linf-smoke.json").read_text())
     assert stored["rows"]["ResNet / ADV"]["PGD20"]["paper"] == 42.86
     assert len(stored["rows"]["ResNet / ADV"]["PGD20"]["values"]) == 1
@@ -78,18 +78,18 @@ def test_a_damaged_network_is_trained_again_and_only_where_a_number_needs_it(
 ) -> None:
     assert main(ONE) == 0
     first = list(here.done)
-    (weights,) = (folder / "runs" / "reproduce" / "networks").glob("*/checkpoints/*/model.safetensors")
+    (weights,) = (folder / "runs" / "cache" / "networks").glob("*/checkpoints/*/model.safetensors")
     weights.write_bytes(weights.read_bytes()[:-4] + b"xxxx")
     assert main(ONE) == 0
     assert here.done == first, "its numbers are whole, so nobody needs it"
-    number = next((folder / "runs" / "reproduce" / "results").glob("*.json"))
+    number = next((folder / "runs" / "cache" / "results").glob("*.json"))
     number.write_text(number.read_text()[:-20])
     capsys.readouterr()
     assert main(ONE) == 0
     assert sorted(here.done[len(first) :]) == sorted([weights.parts[-4], number.stem])
     said = capsys.readouterr().err
     assert "warning" in said and number.name in said
-    assert list((folder / "runs" / "reproduce" / "networks").glob("*.damaged-1")), "nothing is deleted"
+    assert list((folder / "runs" / "cache" / "networks").glob("*.damaged-1")), "nothing is deleted"
 
 
 def test_a_full_disk_fails_a_job_with_one_line_and_a_later_call_goes_on(
@@ -100,7 +100,7 @@ def test_a_full_disk_fails_a_job_with_one_line_and_a_later_call_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "write_json", full)
-        patch.setattr("soar.experiments.table_file.write_json", full)
+        patch.setattr("soar.experiments.result.write_json", full)
         assert main(ONE) == 2
     shown = capsys.readouterr()
     assert "failed: " in shown.err
@@ -119,7 +119,7 @@ def test_an_interrupted_call_exits_with_130(
 
     here.work = work
     assert main(ONE) == 130
-    assert capsys.readouterr().err.splitlines()[-1] == "soar: interrupted; the same command goes on from here"
+    assert capsys.readouterr().err.splitlines()[-1] == "soar: interrupted; the same command resumes from here"
 
 
 def test_an_interrupted_call_shows_and_keeps_what_is_there(
@@ -134,7 +134,7 @@ def test_an_interrupted_call_shows_and_keeps_what_is_there(
 
     here.work = work
     assert main(["reproduce", "adv_linf", "foar", *TWO[2:]]) == 130
-    kept = folder / "runs" / "reproduce" / "tables"
+    kept = folder / "runs" / "cache" / "tables"
     shown = " ".join(capsys.readouterr().out.split())
     assert "ResNet / ADV" in shown and "not measured yet" in shown
     assert sorted(path.name for path in kept.iterdir()) == ["adv_linf-smoke.json", "adv_linf-smoke.txt"]
@@ -193,7 +193,7 @@ def test_a_killed_call_goes_on_where_it_was(
     killed.send_signal(signal.SIGTERM)
     _, rest = killed.communicate(timeout=60)
     assert killed.returncode == 130
-    assert rest.splitlines()[-1] == "soar: interrupted; the same command goes on from here"
-    assert list((folder / "runs" / "reproduce" / "tables").iterdir()) == []
+    assert rest.splitlines()[-1] == "soar: interrupted; the same command resumes from here"
+    assert list((folder / "runs" / "cache" / "tables").iterdir()) == []
     assert main(ONE) == 0
     assert "confidence-smoke.json" in capsys.readouterr().out

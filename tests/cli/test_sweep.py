@@ -37,12 +37,12 @@ def test_a_sweep_trains_selects_and_keeps_everything(
     assert main(words) == 0
     shown = capsys.readouterr()
     assert "selected on validation robust accuracy: objective.steps=" in shown.out
-    assert "[4/4] objective.steps=2, seed 1: done" in shown.err
-    (kept,) = (folder / "runs" / "reproduce" / "sweeps").iterdir()
+    assert "[4/4] train objective.steps=2, seed 1: done" in shown.err
+    (kept,) = (folder / "runs" / "cache" / "sweeps").iterdir()
     assert {path.name for path in kept.iterdir()} == {"sweep.json", "sweep.txt", "sweep.svg"}
     stored = json.loads((kept / "sweep.json").read_text())
-    assert [len(point["robust"]) for point in stored["points"]] == [2, 2]
-    for run in (run for point in stored["points"] for run in point["runs"]):
+    assert [len(row["robust"]["values"]) for row in stored["rows"].values()] == [2, 2]
+    for run in (run for of_row in stored["runs"].values() for run in of_row):
         assert (folder / run / "recipe.toml").exists()
 
     # A second call trains nothing, and a larger grid only what is new.

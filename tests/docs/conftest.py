@@ -12,10 +12,10 @@ import pytest
 from soar import recipes
 from soar.attacks import ATTACKS
 from soar.data import Dataset, loading
-from soar.objectives import OBJECTIVES
-from soar.recipes import Recipe
 from soar.experiments.local import Local
 from soar.experiments.worker import perform
+from soar.objectives import OBJECTIVES
+from soar.recipes import Recipe
 from tests.docs.running import ROOT
 from tests.experiments.made import Pretender
 

@@ -20,12 +20,12 @@ from pathlib import Path
 from shlex import split
 
 import pytest
+from soar.experiments.showing import results_page
 
 import soar
 from soar import recipes
 from soar.cli.main import TAKES_FIELDS, main, make_parser
 from soar.paper.theory import command
-from soar.experiments.showing import results_page
 
 ROOT = Path(__file__).parents[2]
 

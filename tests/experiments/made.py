@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from soar import recipes
-from soar.experiments.job import Ending, Event, Job
-from soar.experiments.table_result import Cell, TableResult
+from soar.experiments.jobs import Ending, Event, Job
+from soar.experiments.result import Cell, Result
 
 RECIPE = recipes.load("demo-standard").as_table()
 
@@ -62,7 +60,7 @@ class Pretender:
         return endings
 
 
-def result(**changes: Any) -> TableResult:
+def result(**changes: Any) -> Result:
     rows = {
         "WideResNet / ADV": {
             "Standard": Cell(paper=87.14, missing="not trained here", command="soar reproduce made"),
@@ -75,20 +73,22 @@ def result(**changes: Any) -> TableResult:
                 values=(30.0, 31.0),
                 low=25.5,
                 high=34.5,
-                right=torch.tensor([True, False]),
+                correct="10",
                 each=(1.5, 2.25),
             ),
         },
     }
     fields: dict[str, Any] = {
-        "table": "adv_linf",
+        "name": "adv_linf",
+        "title": "Accuracy under attacks",
         "scale": "small",
         "seeds": 2,
         "examples": 500,
+        "row_key": "method",
         "caution": "Smaller than the paper's.",
         "rows": rows,
     }
-    return TableResult(**{**fields, **changes})
+    return Result(**{**fields, **changes})
 
 
 def write_file(path: Path, text: str) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from soar.experiments.table_result import Cell, TableResult
+
 from soar.evaluation.interval import wilson
 from soar.paper.tables import PaperTable
-from soar.experiments.table_result import Cell, TableResult
 
 _TEST_IMAGES = {"CIFAR-10": 10_000, "SVHN": 26_032}
 # Every number that the paper prints under SimBA is a multiple of 1/3000: three trainings, 1,000 images.

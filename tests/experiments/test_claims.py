@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 import torch
+from soar.experiments.measuring.theory import PARTS
+from soar.experiments.table_result import Cell, TableResult
 
 from soar.errors import UserError
 from soar.evaluation.interval import wilson
-from soar.paper.tables import TABLES, load
 from soar.experiments.claims import claims, judge
 from soar.experiments.claims.checks import Above, All, Check, Level, LosesMore, Near, Some
-from soar.experiments.measuring.theory import PARTS
 from soar.experiments.planning.text_tables import cost_table, theory_rows, theory_table
-from soar.experiments.table_result import Cell, TableResult
+from soar.paper.tables import TABLES, load
 from tests.experiments.printed import printed
 
 PAPER = {table: load(table) for table in TABLES}

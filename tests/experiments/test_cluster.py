@@ -16,10 +16,10 @@ import pytest
 
 from soar.cli.main import main
 from soar.errors import UserError
-from soar.experiments import table_file
 from soar.experiments.cache import Cache
 from soar.experiments.cluster import Cluster, _perform, _require_answer
-from soar.experiments.job import Event, Job
+from soar.experiments.jobs import Event, Job
+from soar.experiments.result import Result
 from tests.experiments import tiny
 
 ROOT = Path(__file__).parents[2]
@@ -132,7 +132,7 @@ def test_the_command_makes_a_table_on_a_cluster(ray: Any, tmp_path: Path) -> Non
     row = "logistic regression, rho 3: penalty"
     words = ["reproduce", "theory", "--scale", "smoke", "--only", row, "--cluster", "--cache", str(tmp_path)]
     assert main(words) == 0
-    found = table_file.load(tmp_path / "tables" / "theory-smoke.json").rows
+    found = Result.load(tmp_path / "tables" / "theory-smoke.json").rows
     assert [name for name, cells in found.items() if cells["value"].values] == [row]
 
 

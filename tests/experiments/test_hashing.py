@@ -8,8 +8,8 @@ import safetensors.torch
 import torch
 
 from soar import recipes
-from soar.objectives.adversarial import Adversarial
 from soar.experiments.hashing import digest, is_hash_of, recipe_hash
+from soar.objectives.adversarial import Adversarial
 from tests.experiments import tiny
 
 KEY = recipe_hash(tiny.recipe())

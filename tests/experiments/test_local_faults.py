@@ -14,7 +14,7 @@ import pytest
 
 from soar.experiments import local
 from soar.experiments.cache import Cache
-from soar.experiments.job import Event, Job
+from soar.experiments.jobs import Event, Job
 from soar.experiments.local import Local
 from tests.experiments import tiny
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from soar.errors import UserError
-from soar.experiments.measuring import measurements
+from soar.experiments import measure as measure_package
 from soar.experiments import worker
-from soar.experiments.cache import Cache, Say
-from soar.experiments.job import Job
+from soar.experiments.cache import Cache, Log
+from soar.experiments.jobs import Job
 from soar.experiments.worker import as_text, from_text, main, perform
 from tests.experiments import tiny
 
@@ -25,13 +25,13 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "metrics.jsonl")
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What every measurement finds."""
-    table = {"value": 12.5, "low": 1.0, "high": 20.0, "right": "00000001", "details": {}}
+    table = {"value": 12.5, "low": 1.0, "high": 20.0, "correct": "00000001", "details": {}}
 
-    def measure(payload: dict[str, Any], say: Say) -> dict[str, Any]:
-        say(f"measuring {payload['measurement']['kind']}")
+    def measure(payload: dict[str, Any], log: Log) -> dict[str, Any]:
+        log(f"measuring {payload['measurement']['kind']}")
         return table
 
-    monkeypatch.setattr(measurements, "measure", measure)
+    monkeypatch.setattr(measure_package, "measure", measure)
     return table
 
 
@@ -104,7 +104,7 @@ def test_a_full_disk_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.Monke
 
     job = tiny.training(tmp_path) if kind == "train" else tiny.measurement(tmp_path, "")
     monkeypatch.setattr("soar.training.keeper.Keeper.log", fail)
-    monkeypatch.setattr(measurements, "measure", fail)
+    monkeypatch.setattr(measure_package, "measure", fail)
     text = r"^no room to write metrics.jsonl: No space left on device; make room and start again$"
     with pytest.raises(UserError, match=text):
         perform(job, lambda _: None)
@@ -118,7 +118,7 @@ def test_other_errors_of_the_system_are_not_hidden(tmp_path: Path, monkeypatch: 
     def fail(*_: Any) -> None:
         raise PermissionError(errno.EACCES, "no")
 
-    monkeypatch.setattr(measurements, "measure", fail)
+    monkeypatch.setattr(measure_package, "measure", fail)
     with pytest.raises(PermissionError):
         perform(tiny.measurement(tmp_path, ""), lambda _: None)
 
@@ -131,7 +131,7 @@ def test_warnings_and_progress_are_said_as_lines(tmp_path: Path, monkeypatch: py
         print(" a line\n", file=sys.stderr)
         return {"value": 1.0}
 
-    monkeypatch.setattr(measurements, "measure", measure)
+    monkeypatch.setattr(measure_package, "measure", measure)
     said: list[str] = []
     perform(tiny.measurement(tmp_path, ""), said.append)
     assert said == ["warning: beware", "half a line"]

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from soar import recipes
+from soar.experiments.hashing import recipe_hash
+from soar.experiments.jobs import Job
 from soar.recipes import Recipe
-from soar.experiments.cache import recipe_hash
-from soar.experiments.job import Job
 
 FLAGS = [
     *("--model.width", "4", "--max_steps", "4", "--batch_size", "16", "--epochs", "1"),

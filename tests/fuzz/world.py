@@ -30,11 +30,12 @@ SECONDS = 30
 """a call that takes longer is taken to hang"""
 
 EXPENSIVE = [
-    *("soar.training.trainer:Trainer.fit", "soar.training.timing:measure", "soar.training.counting:count"),
+    *("soar.training.trainer:Trainer.fit", "soar.cost.training:measure_training"),
+    "soar.cost.training:count_training",
     *("soar.evaluation.evaluate:evaluate", "soar.evaluation.diagnose:diagnose", "soar.report.gather:gather"),
     *("soar.export:to_onnx", "soar.export:to_torchscript", "soar.export:to_torch_export"),
     *("soar.experiments.local:Local.run", "soar.experiments.cluster:Cluster.run"),
-    *("soar.bench.step:measure", "soar.data.fetch:download", "soar.interop:save_folder"),
+    *("soar.cost.step:measure_steps", "soar.data.fetch:download", "soar.interop:save_folder"),
 ]
 
 

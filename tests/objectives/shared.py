@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from soar import randomness
 from soar.attacks.recall import Recall, recalled
-from soar.bench.step import Counted
+from soar.cost import Counter
 from soar.errors import UserError
 from soar.objectives import Objective, Output
 from soar.threat import L2, Linf, Threat
@@ -186,9 +186,11 @@ def assert_one_more_pass_where_modes_differ(kind: Kind, layer: nn.Module) -> Non
 
 def passes_of(kind: Kind, **options: Any) -> tuple[int, int]:
     """How many forward and backward passes an update takes."""
-    model, x = Counted(TinyNet()), images(3)
-    kind(model, Linf(0.1), **options)(x, said(model.model, x)).loss.backward()
-    return model.forwards, model.backwards
+    model, x = TinyNet(), images(3)
+    y = said(model, x)
+    with Counter(model) as counter:
+        kind(model, Linf(0.1), **options)(x, y).loss.backward()
+    return counter.forwards, counter.backwards
 
 
 def assert_only_the_image_counts_for_batch_norm(kind: Kind, **options: Any) -> None:

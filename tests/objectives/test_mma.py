@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from soar import checkpoints
-from soar.bench.step import Counted
+from soar.cost import Counter
 from soar.errors import UserError
 from soar.objectives import MMA, Output, Standard, check_objective
 from soar.threat import L2, Linf, Threat
@@ -117,12 +117,13 @@ def test_right_is_stricter_than_the_likeliest_class() -> None:
 
 
 def test_a_batch_of_wrong_examples_is_trained_at_the_images_without_a_search() -> None:
-    model = Counted(network())
+    model = network()
     x, y = all_right()
     y = (y + 1) % 5
     objective = MMA(model, Linf("0.02"))
-    found = objective(x, y, torch.arange(6))
-    assert model.forwards == 2
+    with Counter(model) as counter:
+        found = objective(x, y, torch.arange(6))
+    assert counter.forwards == 2
     torch.testing.assert_close(found.loss, Standard(model)(x, y).loss)
     assert [float(found.metrics[name]) for name in ("margin", "right", "counted")] == [0, 0, 1]
     assert torch.equal(objective.margins.table, torch.zeros(6))

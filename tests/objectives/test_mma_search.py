@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from soar import randomness
-from soar.bench.step import Counted
+from soar.cost import Counter
 from soar.objectives import MMA
 from soar.objectives.mma import bisect
 from soar.threat import L2, Linf, Threat
@@ -166,11 +166,12 @@ def test_the_search_probes_the_right_examples_without_gradients_it_does_not_need
 
 @pytest.mark.parametrize("steps, bisections", [(1, 1), (4, 6)])
 def test_passes_are_the_arithmetic_of_the_method(steps: int, bisections: int) -> None:
-    model = Counted(network())
+    model = network()
     x, y = some_of_each()
     objective = MMA(model, Linf("0.02"), steps=steps, bisections=bisections)
-    objective(x, y, torch.arange(10)).loss.backward()
-    assert (model.forwards, model.backwards) == (steps + bisections + 2, steps + 2)
+    with Counter(model) as counter:
+        objective(x, y, torch.arange(10)).loss.backward()
+    assert (counter.forwards, counter.backwards) == (steps + bisections + 2, steps + 2)
 
 
 def test_the_search_leaves_statistics_alone_and_the_images_are_what_counts() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from soar.attacks import PGD, perturb
-from soar.bench.step import Counted
+from soar.cost import Counter
 from soar.data import Batch
 from soar.distributed import World
 from soar.objectives import OBJECTIVES, TRADES, Adversarial, Objective, Standard
@@ -129,9 +129,11 @@ def test_the_attack_is_paid_for_once() -> None:
     ],
 )
 def test_no_search_is_made_a_second_time(name: str, forwards: int, backwards: int) -> None:
-    model = Counted(TinyNet(seed=3))
-    updates(OBJECTIVES.build(name, {}, model, THREAT), weight_perturbation=0.01).backward(batch(), 0)
-    assert (model.forwards, model.backwards) == (forwards, backwards)
+    model = TinyNet(seed=3)
+    made = updates(OBJECTIVES.build(name, {}, model, THREAT), weight_perturbation=0.01)
+    with Counter(model) as counter:
+        made.backward(batch(), 0)
+    assert (counter.forwards, counter.backwards) == (forwards, backwards)
 
 
 def with_batch_norm() -> nn.Module:

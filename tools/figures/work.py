@@ -5,62 +5,34 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
-
-from soar.bench.networks import Network, preset
-from soar.bench.step import build, take_step
+from soar.cost import count_update
+from soar.cost.workload import Workload, build, workload
 from soar.errors import UserError
 from soar.paper.theory.figures import BLUE, ORANGE, drawing
 from soar.paper.theory.table import Rows
 
 NETWORK = "resnet10-w64"
 _BATCH = 1
-REFERENCE = "adversarial steps=10"
+REFERENCE = "adversarial:steps=10"
 OBJECTIVES = {
     "standard": "standard",
     "foar": "FOAR",
     "soar": "SOAR",
-    "soar product=difference": "SOAR, paper's difference",
+    "soar:product=difference": "SOAR, paper's difference",
     REFERENCE: "PGD-10",
     "trades": "TRADES",
 }
 
 
-class Arithmetic(TorchDispatchMode):
-    """Counts the multiplications of convolutions and matrix products, forwards, backwards and beyond."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.count = 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Run it and add what it costs."""
-        result = func(*args, **(kwargs or {}))
-        if func._overloadpacket in flop_registry:
-            cost = flop_registry[func._overloadpacket]
-            self.count += cost(*args, **(kwargs or {}), out_val=result)
-        return result
-
-
-def forward_passes(objective: str, network: Network) -> float:
+def forward_passes(objective: str, network: Workload) -> float:
     """Give the arithmetic of a training step in units of one forward pass of its batch.
 
     Args:
-        objective: a registered name, with options as in "adversarial steps=10"
+        objective: a registered name, with options as in "adversarial:steps=10"
         network: what it is counted on
     """
-    made, x, y = build(objective, network)
-    one, step = Arithmetic(), Arithmetic()
-    with one:
-        made.model(x)
-    with step:
-        take_step(made, x, y, 0)
-    return step.count / one.count
+    return count_update(*build(objective, network)).work
 
 
 def measured(file: Path) -> dict[str, list[float]]:
@@ -84,7 +56,7 @@ def measured(file: Path) -> dict[str, list[float]]:
 
 def table(times: dict[str, list[float]]) -> Rows:
     """Count the arithmetic of every objective and put the times beside it."""
-    network = replace(preset(NETWORK), batch_size=_BATCH)
+    network = replace(workload(NETWORK), batch_size=_BATCH)
     counted = {name: forward_passes(name, network) for name in OBJECTIVES}
     rows: Rows = []
     for name, title in OBJECTIVES.items():

@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from soar import files
 from soar.errors import UserError
+from soar.options import parse_spec
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from soar.bench.networks import Network
-    from soar.bench.step import Cost
+    from soar.cost.step import StepCost
+    from soar.cost.workload import Workload
 
 DESCRIPTION = "Measure what a training step of each objective costs: time, passes, memory, as ratios."
 _CAPTION = """ms: CPU time of a step, the median; / std, / PGD-10: ratios to those two, taken round by round
 fwd, bwd: batches through the network; MiB: how much a process grew in one step"""
 _LARGEST_BATCH = 8192
-REFERENCES = ("standard", "adversarial steps=10")
-OBJECTIVES = ("foar", "soar", "soar product=difference", "trades", "mart", "mma", "cure", "llr")
+REFERENCES = ("standard", "adversarial:steps=10")
+OBJECTIVES = ("foar", "soar", "soar:product=difference", "trades", "mart", "mma", "cure", "llr")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=list(OBJECTIVES),
         metavar="NAME",
-        help='names of `soar list objectives`, with options as in "soar product=exact", or all '
+        help="names of `soar list objectives`, with options as in soar:product=exact, or all "
         f"(default: {', '.join(OBJECTIVES)}); standard and PGD-10 training are always measured",
     )
     step.add_argument(
@@ -97,34 +98,33 @@ def _objectives(arguments: argparse.Namespace) -> list[str]:
     wanted: list[str] = arguments.objectives
     if wanted == ["all"]:
         wanted = [entry.name for entry in REGISTERED if entry.name != "adversarial"]
-    for name in wanted:
-        for text in name.split()[1:]:
-            _pair(text, "--objectives")
+    for spec in wanted:
+        parse_spec(spec, "objectives")
     return list(dict.fromkeys([*REFERENCES, *wanted]))
 
 
-def _networks(arguments: argparse.Namespace) -> list[Network]:
-    from soar.bench.networks import NETWORKS, Network, preset
+def _networks(arguments: argparse.Namespace) -> list[Workload]:
+    from soar.cost.workload import WORKLOADS, Workload, workload
 
     if arguments.model is None:
-        return [preset(name) for name in arguments.networks or NETWORKS]
-    options = tuple(_pair(text, "--options") for text in arguments.options or [])
+        return [workload(name) for name in arguments.networks or WORKLOADS]
+    options = tuple(_pair(text) for text in arguments.options or [])
     label = " ".join([arguments.model, *(arguments.options or [])])
     return [
-        Network(name=label, model=arguments.model, options=options, batch_size=arguments.batch_size or 32)
+        Workload(name=label, model=arguments.model, options=options, batch_size=arguments.batch_size or 32)
     ]
 
 
-def _measured(arguments: argparse.Namespace, objectives: list[str], network: Network) -> list[Cost]:
+def _measured(arguments: argparse.Namespace, objectives: list[str], network: Workload) -> list[StepCost]:
     """Measure one network under a progress bar."""
-    from soar.bench.step import measure
     from soar.cli.common import mode
+    from soar.cost.step import measure_steps
     from soar.progress import Progress
 
     memory = not arguments.no_memory
     total = len(objectives) * (arguments.repeats + 1 + memory)
     with Progress(total, network.name, mode(arguments), unit="steps") as progress:
-        return measure(
+        return measure_steps(
             objectives,
             network,
             repeats=arguments.repeats,
@@ -134,14 +134,14 @@ def _measured(arguments: argparse.Namespace, objectives: list[str], network: Net
         )
 
 
-def _pair(text: str, flag: str) -> tuple[str, str]:
+def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise UserError(f"{flag}: got '{text}', expected NAME=VALUE")
+        raise UserError(f"--options: got '{text}', expected NAME=VALUE")
     return name, value
 
 
-def _table(network: Network, costs: list[Cost]) -> Table:
+def _table(network: Workload, costs: list[StepCost]) -> Table:
     from rich import box
     from rich.table import Table
 
@@ -166,7 +166,7 @@ def _table(network: Network, costs: list[Cost]) -> Table:
     return table
 
 
-def _record(network: Network, costs: list[Cost]) -> dict[str, Any]:
+def _record(network: Workload, costs: list[StepCost]) -> dict[str, Any]:
     """Return the numbers of one network as plain data."""
     standard, reference = costs[0], costs[1]
     rows = [

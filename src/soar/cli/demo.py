@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar.cli.common import add_machine_flags, mode, set_up_machine
-from soar.errors import UserError
+from soar.cli.common import mode
+from soar.cli.experiments import add_executor_flags, carry_out
+from soar.cli.study import link_runs, show
+from soar.device import choose
 
 if TYPE_CHECKING:
     from soar.runs import Run
-    from soar.studies.conduct import Conditions
 
 DESCRIPTION = "Train Standard, PGD-1 and SOAR on bundled data, attack, diagnose and report (minutes)."
 DONE = "report.html"
-# Enough to see whether gradients are hidden; a diagnosis that one relies on takes more.
+# Enough to see whether gradients are masked; a diagnosis to rely on takes more.
 DIAGNOSED = 100
 
 
@@ -30,91 +31,77 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--examples", type=int, metavar="N", help="test images to attack (default 1000)")
     parser.add_argument("--epochs", type=int, metavar="N", help="epochs of each training")
-    add_machine_flags(parser)
+    add_executor_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the demo; a second call goes on with an unfinished one."""
-    from soar import runs, studies
-    from soar.cli.study import show
-    from soar.studies.conduct import Conditions
-    from soar.studies.study import folder_name
+    """Run the demo; a second call resumes an unfinished one."""
+    from soar import runs
+    from soar.experiments import loading
 
-    study = studies.load("demo")
-    if arguments.examples is not None:
-        study = replace(study, examples=arguments.examples)
-    shorter = () if arguments.epochs is None else ("--epochs", str(arguments.epochs))
-    folder = arguments.output or _unfinished() or _next()
-    say = (lambda _: None) if arguments.quiet else print
-    say(f"everything goes into {folder}")
-    conditions = Conditions(
-        folder=folder,
-        flags=(*shorter, "--eps_warmup_epochs", "0.5") if shorter else (),
-        device=set_up_machine(arguments),
-        root=arguments.root,
-        progress=mode(arguments),
-        say=say,
+    epochs = arguments.epochs
+    shorter = () if epochs is None else ("--epochs", str(epochs), "--eps_warmup_epochs", "0.5")
+    study = loading.load("demo", flags=shorter, examples=arguments.examples)
+    folder = arguments.output or _unfinished() or runs.free_path("demo")
+    if not arguments.quiet:
+        print(f"everything goes into {folder}")
+    code = carry_out(
+        arguments,
+        [study],
+        folder,
+        lambda result, one: show(result, one, folder, arguments.cache, picture=folder / "comparison.svg"),
     )
+    if code or arguments.plan:
+        return code
+    opened = [runs.find(path) for path in link_runs(study, folder, arguments.cache).values()]
+    examples = max(one.examples for row in study.rows for one in row.columns.values())
     try:
-        found = studies.conduct("demo", study, conditions)
-        show(found, study, folder, picture=folder / "comparison.svg")
-        for row in found.rows:
-            if not row.accuracy:
-                raise UserError(f"the training of {row.arm} in {folder} {row.status}: {row.reason}")
-        opened = [runs.find(folder / folder_name(arm.name)) for arm in study.arms]
-        _report(opened, conditions, examples=min(DIAGNOSED, study.examples))
+        _report(opened, arguments, folder, examples=min(DIAGNOSED, examples))
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
-    say(f"look at {folder / DONE}; attack harder with: soar evaluate {folder / 'soar'} --attacks standard")
+        raise KeyboardInterrupt("interrupted; the same command resumes from here") from None
+    if not arguments.quiet:
+        strong = f"soar evaluate {folder / 'soar'} --attacks standard"
+        print(f"look at {folder / DONE}; attack harder with: {strong}")
     return 0
 
 
-def _report(opened: list[Run], conditions: Conditions, *, examples: int) -> None:
+def _report(opened: list[Run], arguments: argparse.Namespace, folder: Path, *, examples: int) -> None:
     """Diagnose every network and write the page."""
     from soar.evaluation import diagnose
     from soar.evaluation.journal import remove_journals
+    from soar.evaluation.target import Target
     from soar.report import gather, write
 
+    device, root = choose(arguments.device), arguments.root
+    log = (lambda _: None) if arguments.quiet else print
     contents = []
     for run in opened:
         output = run.path / "diagnosis.json"
         journal = output.with_suffix(".partial.jsonl")
         if not output.exists():
-            conditions.say(f"\nis {run.path.name} robust, or does it hide its gradients?")
-            data = run.data(conditions.root)
+            log(f"\nis {run.path.name} robust, or does it mask its gradients?")
+            target = Target.from_run(run, root=root, examples=examples, device=device)
             found = diagnose(
-                run.trained_model(data).to(conditions.device),
-                data.test.first(examples),
-                run.threat(),
-                name=str(run.path),
-                data_name=f"{data.name} (test)",
-                progress=conditions.progress,
+                target.model,
+                target.data,
+                target.threat,
+                name=target.name,
+                data_name=target.data_name,
+                progress=mode(arguments),
                 journal=journal,
-                weights=run.weights(),
+                weights=target.weights,
             )
             found.save(output)
             remove_journals(journal)
-            conditions.say(f"{found.verdict}: {found.summary}")
+            log(f"{found.verdict}: {found.summary}")
         contents.append(
-            gather.gather(
-                run,
-                examples=examples,
-                device=conditions.device,
-                root=conditions.root,
-                progress=conditions.progress,
-                say=conditions.say,
-            )
+            gather.gather(run, examples=examples, device=device, root=root, progress=mode(arguments), say=log)
         )
-    write.report(contents, conditions.folder / DONE)
+    write.report(contents, folder / DONE)
 
 
 def _unfinished() -> Path | None:
-    """Find a demo that was interrupted."""
-    folders = [path.parent.parent for path in Path("runs").glob("demo*/standard/recipe.toml")]
-    return next((path for path in sorted(folders) if not (path / DONE).exists()), None)
-
-
-def _next() -> Path:
-    from soar.runs import free_path
-
-    return free_path("demo")
+    """Return the folder of a demo that was interrupted."""
+    folders = [path for path in sorted(Path("runs").glob("demo*")) if re.fullmatch(r"demo(-\d+)?", path.name)]
+    left = [path for path in folders if not ((path / DONE).exists() or (path / "recipe.toml").exists())]
+    return next(iter(left), None)

@@ -13,9 +13,9 @@ from soar.errors import UserError
 from soar.text import duration, percent
 
 if TYPE_CHECKING:
+    from soar.cost.training import TrainingCost
     from soar.runs import Run
     from soar.training import Trainer
-    from soar.training.cost import Cost
 
 _WIDTH = 12
 
@@ -67,18 +67,17 @@ def _with_present_start(opened: Run) -> tuple[Run, str]:
     return opened, f"the weights of {source}"
 
 
-def _found(trainer: Trainer, arguments: argparse.Namespace, device: str | None) -> tuple[Cost, str]:
+def _found(trainer: Trainer, arguments: argparse.Namespace, device: str | None) -> tuple[TrainingCost, str]:
     """Return the cost and say where its seconds come from; without a device none are measured."""
-    from soar.training.counting import count
-    from soar.training.timing import measure
+    from soar.cost.training import count_training, measure_training
 
     if arguments.tflops is not None:
-        return count(trainer).at_rate(arguments.tflops), "assumed"
+        return count_training(trainer).at_rate(arguments.tflops), "assumed"
     if device is None:
-        return count(trainer), f"no {arguments.device} here to measure on; --tflops N assumes a rate"
+        return count_training(trainer), f"no {arguments.device} here to measure on; --tflops N assumes a rate"
     if trainer.world.is_main and not arguments.quiet:
         print("measuring a few updates ...", file=sys.stderr)
-    return measure(trainer), f"measured here: {_place(device)}"
+    return measure_training(trainer), f"measured here: {_place(device)}"
 
 
 def _is_there(device: str) -> bool:
@@ -99,7 +98,7 @@ def _place(device: str) -> str:
     return device if device != "cpu" else f"cpu, {threads} {'thread' if threads == 1 else 'threads'}"
 
 
-def _lines(opened: Run, trainer: Trainer, cost: Cost, origin: str, start: str) -> list[str]:
+def _lines(opened: Run, trainer: Trainer, cost: TrainingCost, origin: str, start: str) -> list[str]:
     recipe, data, batch = opened.recipe, trainer.data, trainer.training.batch_size
     shape = " x ".join(map(str, data.shape))
     shared = f" ({batch // cost.processes} in each of {cost.processes} processes)"
@@ -122,7 +121,7 @@ def _lines(opened: Run, trainer: Trainer, cost: Cost, origin: str, start: str) -
     return [f"{name:<{_WIDTH}}{text}" for name, text in rows] + _of_processes(trainer, cost)
 
 
-def _of_updates(cost: Cost) -> list[tuple[str, str]]:
+def _of_updates(cost: TrainingCost) -> list[tuple[str, str]]:
     rows = []
     for work in cost.updates:
         text = f"{work.forwards} passes forwards and {work.backwards} backwards, {work.flop / 1e9:,.4g} GFLOP"
@@ -132,7 +131,7 @@ def _of_updates(cost: Cost) -> list[tuple[str, str]]:
     return rows
 
 
-def _of_validation(cost: Cost) -> list[tuple[str, str]]:
+def _of_validation(cost: TrainingCost) -> list[tuple[str, str]]:
     work = cost.validation
     if work is None:
         return [("validation", "none, because no images are held out")]
@@ -146,7 +145,7 @@ def _of_validation(cost: Cost) -> list[tuple[str, str]]:
     ]
 
 
-def _time(cost: Cost, origin: str) -> str:
+def _time(cost: TrainingCost, origin: str) -> str:
     if cost.seconds is None:
         return f"unknown ({origin})"
     rate = cost.flop / cost.seconds / cost.processes / 1e9
@@ -155,9 +154,9 @@ def _time(cost: Cost, origin: str) -> str:
     return f"{whole} ({origin}, {_number(rate)} GFLOP/s{each})"
 
 
-def _of_processes(trainer: Trainer, cost: Cost) -> list[str]:
+def _of_processes(trainer: Trainer, cost: TrainingCost) -> list[str]:
     """Say what other numbers of processes would change, at best."""
-    from soar.training.cost import divisions
+    from soar.cost.training import divisions
 
     settings = trainer.training
     lines = ["", "processes  images each  MiB exchanged an update  time at best"]

@@ -1,4 +1,4 @@
-"""`soar reproduce`: tables of the paper with our numbers beside them."""
+"""`soar reproduce`: tables of the paper, its numbers and ours side by side."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar import files
-from soar.cli.common import mode
-from soar.cli.executing import add_executor_flags, make_executor, tell_failures
-from soar.errors import UserError
+from soar.cli.experiments import add_executor_flags, carry_out
+from soar.errors import UserError, unknown
 
 if TYPE_CHECKING:
-    from soar.experiments.table_result import TableResult
+    from soar.experiments.experiment import Experiment
+    from soar.experiments.result import Result
 
 DESCRIPTION = "Train and measure what tables of the paper need; print its numbers, ours and the difference."
 
@@ -49,71 +49,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plan, work, compare; a second call goes on with what an earlier one did not finish."""
-    from rich.console import Console
+    """Reproduce tables; a second call resumes what an earlier one did not finish."""
+    from soar.experiments import loading
 
-    from soar.experiments import conduct
-    from soar.experiments.planning.scales import scale
-    from soar.experiments.cache import Cache
-    from soar.experiments.showing import show
-    from soar.experiments.showing.watch import Watch
+    known = loading.tables()
+    for name in arguments.tables:
+        if name not in (*known, "all"):
+            raise unknown("table", name, (*known, "all"), "soar reproduce TABLE")
+    names = known if "all" in arguments.tables else tuple(dict.fromkeys(arguments.tables))
+    folder = arguments.output or arguments.cache / "tables"
 
-    ids = conduct.tables(arguments.tables)
-    executor, room, device = make_executor(arguments)
-    work = conduct.prepare(
-        ids,
-        scale(arguments.scale),
-        Cache(arguments.cache),
+    def again(experiment: Experiment) -> str:
+        seeds = f" --seeds {arguments.seeds}" if arguments.seeds > 1 else ""
+        return f"soar reproduce {experiment.name} --scale {experiment.scale}{seeds}"
+
+    return carry_out(
+        arguments,
+        [loading.load(name, scale=arguments.scale, root=arguments.root) for name in names],
+        folder,
+        lambda result, experiment: _show(result, experiment, folder),
         seeds=arguments.seeds,
         only=arguments.only,
         weights=_weights(arguments.weights),
-        root=arguments.root,
-        device=device,
-        processes=arguments.processes,
+        again=again,
     )
-    console = Console(width=None if Console().is_terminal else 140)
-    if not arguments.quiet or arguments.plan:
-        show.plan(
-            console,
-            work.plan,
-            room=room,
-            begun=work.begun(),
-            obstacles=work.obstacles(),
-            whole=arguments.plan,
-        )
-    if arguments.plan:
-        return 0
-    folder = arguments.output or arguments.cache / "tables"
-    if work.plan.todo:
-        files.ready_folder(arguments.cache, "--cache")
-        files.ready_folder(folder, "--output")
-    try:
-        with Watch(work.plan, room, mode(arguments)) as watch:
-            went_well = work.run(executor, watch)
-    except KeyboardInterrupt:
-        # Who stops after hours wants to see what came of them; what cannot be written is written next time.
-        _tell_all([result for result in work.results() if result.has_numbers], folder)
-        raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
-    problems = _tell_all(work.results(), folder)
-    tell_failures(work.plan, work.endings)
-    if problems:
-        raise problems[0]
-    return 0 if went_well else 1
-
-
-def _tell_all(results: Sequence[TableResult], folder: Path) -> list[UserError]:
-    """Print and keep every table; a full disk keeps none from being shown."""
-    problems = []
-    for result in results:
-        try:
-            _tell(result, folder)
-        except UserError as problem:
-            problems.append(problem)
-    return problems
 
 
 def _weights(texts: Sequence[str]) -> dict[str, Path]:
-    """Read ROW=FILE; a row may hold an equals sign, a file's name is what follows the last one."""
+    """Read ROW=FILE; a row may contain an equals sign, a file's name is what follows the last one."""
     found = {}
     for text in texts:
         row, equals, file = text.rpartition("=")
@@ -123,17 +86,17 @@ def _weights(texts: Sequence[str]) -> dict[str, Path]:
     return found
 
 
-def _tell(result: TableResult, folder: Path) -> None:
+def _show(result: Result, experiment: Experiment, folder: Path) -> None:
     """Print a table with the claims about it, and keep it as numbers and as text."""
     from rich.console import Console
 
-    from soar.experiments import conduct, table_file
-    from soar.experiments.showing import show
+    from soar.experiments.claims import judge
+    from soar.experiments.show import terminal
 
     console = Console(record=True, width=None if Console().is_terminal else 140)
-    show.table(console, result, conduct.paper_of(result))
-    show.claims(console, conduct.judged(result))
-    path = folder / f"{result.table}-{result.scale}.json"
-    table_file.save(result, path)
-    files.write(path.with_suffix(".txt"), show.text_of(console))
+    terminal.table(console, result)
+    terminal.claims(console, judge(experiment.claims, result))
+    path = folder / f"{result.file_name}.json"
+    result.save(path)
+    files.write(path.with_suffix(".txt"), terminal.text_of(console))
     print(f"\n{path}")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar import files
-from soar.cli.common import add_machine_flags, mode, set_up_machine
-from soar.errors import unknown
+from soar.cli.experiments import add_executor_flags, carry_out
 
 if TYPE_CHECKING:
-    from soar.studies import Findings, Study
+    from soar.experiments.experiment import Experiment
+    from soar.experiments.result import Result
 
 DESCRIPTION = "Train several networks that differ in a few fields, attack them all, compare."
 
@@ -25,67 +26,90 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="DIR",
-        help="folder for everything (default: runs/study-NAME); what is there is not done again",
+        help="folder of the table, with a link to every run (default: runs/study-NAME)",
     )
     parser.add_argument(
         "--only",
         action="append",
         default=[],
-        metavar="ARM",
-        help="train this one now (repeat for several); the others later, or in another process",
+        metavar="ROW",
+        help="work on this row now (repeat for several); the others later, or in another process",
     )
     parser.add_argument("--examples", type=int, metavar="N", help="images to attack")
-    add_machine_flags(parser)
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="trainings of each (default: 1)")
+    add_executor_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run a study; a second call goes on with an unfinished one."""
-    from dataclasses import replace
+    """Run a study; a second call resumes what an earlier one did not finish."""
+    from soar.experiments import loading
 
-    from soar import studies
-    from soar.studies.conduct import Conditions
-
-    study = studies.load(arguments.study)
-    known = [arm.name for arm in study.arms]
-    for name in arguments.only:
-        if name not in known:
-            raise unknown("arm", name, known, "flag --only")
-    if arguments.examples is not None:
-        study = replace(study, examples=arguments.examples)
-    name = Path(arguments.study).stem
-    conditions = Conditions(
-        folder=arguments.output or Path("runs") / f"study-{name}",
-        flags=tuple(arguments.fields),
-        device=set_up_machine(arguments),
-        root=arguments.root,
-        progress=mode(arguments),
-        say=(lambda _: None) if arguments.quiet else print,
+    study = loading.load(
+        arguments.study, flags=arguments.fields, examples=arguments.examples, root=arguments.root
     )
-    try:
-        found = studies.conduct(name, study, conditions, only=arguments.only)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
-    show(found, study, conditions.folder)
-    return 1 if any(row.status == "failed" for row in found.rows) else 0
+    folder = arguments.output or Path("runs") / f"study-{study.name}"
+    return carry_out(
+        arguments,
+        [study],
+        folder,
+        lambda result, experiment: show(result, experiment, folder, arguments.cache),
+        seeds=arguments.seeds,
+        only=arguments.only,
+    )
 
 
-def show(found: Findings, study: Study, folder: Path, *, picture: Path | None = None) -> None:
-    """Print the table; keep it with its numbers beside the runs.
+def show(
+    result: Result, study: Experiment, folder: Path, cache: Path, *, picture: Path | None = None
+) -> None:
+    """Print the table; keep it with its numbers, and link to every run that is there.
 
     Args:
-        found: what the study found
-        study: for its description
+        result: the study's table
+        study: the study
         folder: where to keep it
+        cache: where networks are
         picture: an SVG file to draw it into as well
     """
     from rich.console import Console
 
     from soar.evaluation.table import save_picture
+    from soar.experiments.show import terminal
 
+    worst = {row: cells["worst case"].ours for row, cells in result.rows.items() if "worst case" in cells}
+    known = {row: value for row, value in worst.items() if value is not None}
     console = Console(record=True, width=None if Console().is_terminal else 140)
-    console.print(f"\n{study.description}")
-    console.print(found.table())
-    found.save(folder / "study.json")
+    terminal.table(console, result, marked=max(known, key=lambda row: known[row], default=""))
+    result.save(folder / "study.json")
+    link_runs(study, folder, cache)
     if picture is not None:
         save_picture(console, picture)
-    files.write(folder / "study.txt", console.export_text())
+    files.write(folder / "study.txt", terminal.text_of(console))
+
+
+def link_runs(study: Experiment, folder: Path, cache: Path) -> dict[str, Path]:
+    """Make a link to the first seed's run of every row, and return those of runs that are there."""
+    from soar.experiments.cache import Cache
+
+    links = {}
+    for row in study.rows:
+        if row.network is None:
+            continue
+        run = Cache(cache).network(study.network(row.network).key)
+        if not (run / "recipe.toml").exists():
+            continue
+        link = links[row.name] = folder / folder_name(row.name)
+        if link.is_symlink():
+            link.unlink()
+        if not link.exists():
+            link.symlink_to(os.path.relpath(run, folder), target_is_directory=True)
+    return links
+
+
+def folder_name(row: str) -> str:
+    """Return the name of the link to a row's run.
+
+    >>> folder_name("SOAR, h = 0.5")
+    'soar-h-0.5'
+    """
+    kept = [character if character.isalnum() or character in ".-" else " " for character in row.lower()]
+    return "-".join("".join(kept).split())

@@ -1,4 +1,4 @@
-"""`soar sweep`: train a recipe at every place of a grid, select on validation."""
+"""`soar sweep`: train a recipe at every point of a grid, select on validation."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar import files
-from soar.cli.common import mode
-from soar.cli.executing import add_executor_flags, make_executor, tell_failures
+from soar.cli.experiments import add_executor_flags, carry_out
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from soar.experiments.result import Result
+    from soar.experiments.sweep import Sweep
 
-    from soar.experiments.grid import Sweep
-    from soar.experiments.sweep import Point
-
-DESCRIPTION = "Train a recipe at every place of a grid, select on validation robust accuracy."
+DESCRIPTION = "Train a recipe at every point of a grid, select on validation robust accuracy."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,59 +37,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plan, train, select; a second call goes on with what an earlier one did not finish."""
-    from rich.console import Console
+    """Plan, train, select; a second call resumes what an earlier one did not finish."""
+    from soar.experiments.sweep import Sweep, parse
 
-    from soar.experiments import grid, sweep
-    from soar.experiments.planning.pace import timed
-    from soar.experiments.planning.plan import plan
-    from soar.experiments.cache import Cache
-    from soar.experiments.showing import show
-    from soar.experiments.showing.watch import Watch
-
-    asked = grid.Sweep(
+    sweep = Sweep(
         recipe=arguments.recipe,
         flags=tuple(arguments.fields),
-        grid=grid.parse(arguments.grid),
+        grid=parse(arguments.grid),
         seeds=arguments.seeds,
     )
-    executor, room, device = make_executor(arguments)
-    cache = Cache(arguments.cache)
-    trials = sweep.trials(asked, cache, root=arguments.root, device=device)
-    jobs = [job.shared_by(arguments.processes) for _, of_place in trials for job in of_place]
-    planned = timed(plan(jobs, cache), cache)
-    console = Console(record=True, width=None if Console().is_terminal else 140)
-    if not arguments.quiet or arguments.plan:
-        begun = [job.key for job in planned.todo if cache.condition(job.key).name == "unfinished"]
-        show.plan(Console(width=console.width), planned, room=room, begun=begun, whole=arguments.plan)
-    if arguments.plan:
-        return 0
-    keys = hashlib.sha256("".join(job.key for job in jobs).encode()).hexdigest()[:8]
-    default = arguments.cache / "sweeps" / f"{Path(arguments.recipe).stem}-{keys}"
+    asked = repr((sweep.recipe, sweep.flags, sweep.grid, sweep.seeds))
+    digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
+    default = arguments.cache / "sweeps" / f"{Path(arguments.recipe).stem}-{digest}"
     folder = arguments.output or default
-    if planned.todo:
-        files.ready_folder(arguments.cache, "--cache")
-        files.ready_folder(folder, "--output")
-    try:
-        with Watch(planned, room, mode(arguments)) as watch:
-            endings = executor.run(planned.todo, watch) if planned.todo else {}
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
-    found = sweep.points(trials, cache, endings)
-    _tell(console, asked, found, folder)
-    tell_failures(planned, endings)
-    return 1 if any(ending.status != "done" for ending in endings.values()) else 0
+    return carry_out(
+        arguments,
+        [sweep.experiment()],
+        folder,
+        lambda result, _: _show(result, sweep, folder),
+        seeds=sweep.seeds,
+    )
 
 
-def _tell(console: Console, asked: Sweep, found: list[Point], folder: Path) -> None:
+def _show(result: Result, sweep: Sweep, folder: Path) -> None:
     """Print the result and keep it as numbers, text and a chart."""
-    from soar.experiments import sweep
-    from soar.experiments.showing import show, sweep_show
+    from rich.console import Console
 
-    console.print()
-    console.print(sweep_show.table(asked, found))
-    console.print(sweep_show.verdict(asked, found), highlight=False, markup=False)
-    sweep.save(asked, found, folder / "sweep.json")
-    files.write(folder / "sweep.txt", show.text_of(console))
-    files.write(folder / "sweep.svg", sweep_show.chart(asked, found))
+    from soar.experiments.show import terminal
+    from soar.experiments.show.curves import sweep_chart
+    from soar.experiments.sweep import verdict
+
+    console = Console(record=True, width=None if Console().is_terminal else 140)
+    terminal.table(console, result, marked=next(iter(result.validation), ""))
+    console.print(verdict(result), highlight=False, markup=False)
+    result.save(folder / "sweep.json")
+    files.write(folder / "sweep.txt", terminal.text_of(console))
+    files.write(folder / "sweep.svg", sweep_chart(result, sweep.grid, sweep.places()))
     print(f"{folder / 'sweep.json'}, sweep.txt, sweep.svg")

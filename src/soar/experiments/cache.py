@@ -12,25 +12,40 @@ Nothing in it is ever deleted. What is damaged is set aside under another name a
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from soar import recipes
+from soar import checkpoints, recipes
 from soar.errors import UserError
+from soar.experiments.hashing import digest, is_hash_of, recipe_hash
 from soar.locks import Lock
 from soar.recipes import Recipe
-from soar.experiments.condition import Condition, condition_of
-from soar.experiments.hashing import digest
-from soar.experiments.hashing import recipe_hash as recipe_hash
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
+"""takes a line for the reader"""
 
 FORMAT = 1
 KIND = "measurement"
+
+
+class Condition(NamedTuple):
+    """The condition of a network in the cache.
+
+    Args:
+        name: "absent"; "unfinished", to be resumed; "trained"; "stopped" by a guard; "damaged"
+        why: the guard's verdict, or what is damaged
+    """
+
+    name: Literal["absent", "unfinished", "trained", "stopped", "damaged"]
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.why})" if self.why else self.name
 
 
 class Cache:
@@ -44,27 +59,45 @@ class Cache:
         self.folder = folder
 
     def network(self, key: str) -> Path:
-        """Give the run folder of a network, whether it is there or not."""
+        """Return the run folder of a network, whether it exists or not."""
         return self.folder / "networks" / key
 
     def result(self, key: str) -> Path:
-        """Give the file of a measurement, whether it is there or not."""
+        """Return the file of a measurement, whether it exists or not."""
         return self.folder / "results" / f"{key}.json"
 
     def is_trained(self, key: str, recipe: Recipe) -> bool:
-        """Say whether a network is there, whole, and made by this recipe."""
+        """Return whether a network is there, whole, and made by this recipe."""
         if self.condition(key).name != "trained":
             return False
         stored = recipes.load(self.network(key) / "recipe.toml")
-        # What it starts from has a part in the key, which was compared; here it is a key, there a path.
+        # What it starts from is part of the key, which was compared; here it is a key, there a path.
         return recipe_hash(stored, "any") == recipe_hash(recipe, "any")
 
     def condition(self, key: str) -> Condition:
-        """Say what there is of a network."""
-        return condition_of(self.network(key), key)
+        """Compare the recipe of a network's run with its key, and its files with what was written."""
+        from soar.training.result import Outcome
+
+        run = self.network(key)
+        if not (run / "recipe.toml").exists():
+            started = checkpoints.available(run)
+            return Condition("damaged", "recipe.toml is missing") if started else Condition("absent")
+        try:
+            recipe = recipes.load(run / "recipe.toml")
+            outcome = Outcome.load(run)
+        except (UserError, OSError) as error:
+            return Condition("damaged", str(error).removeprefix(f"{run}{os.sep}"))
+        if not is_hash_of(key, recipe):
+            return Condition("damaged", f"recipe.toml has another hash, {recipe_hash(recipe)}")
+        if outcome is not None and outcome.status != "finished":
+            return Condition("stopped", outcome.reason)
+        fault = _fault_of_unfinished(run) if outcome is None else _fault_of_best(run)
+        if fault:
+            return Condition("damaged", fault)
+        return Condition("unfinished" if outcome is None else "trained")
 
     def load_result(self, key: str) -> dict[str, Any] | None:
-        """Give a measurement, or None where there is none that is whole; a damaged one is warned about."""
+        """Return a measurement, or None where there is none that is whole; a damaged one is warned about."""
         if not self.result(key).exists():
             return None
         try:
@@ -78,27 +111,27 @@ class Cache:
         from soar.evaluation.files import as_text, write_json
 
         content = {"format": FORMAT, "kind": KIND, "key": key, **found}
-        # The file says null where a number is not finite, and that is what is summed up.
+        # The file holds null where a number is not finite, and that is what is summed up.
         content["sha256"] = digest(json.loads(as_text(content)))
         if self.result(key).exists() and self.load_result(key) is None:
             self.set_aside(self.result(key))
         write_json(content, self.result(key))
 
     def set_aside(self, path: Path) -> Path:
-        """Rename something damaged to NAME.damaged-N, and say where it is now."""
+        """Rename something damaged to NAME.damaged-N and return where it is now."""
         number = 1
         while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
             number += 1
         return path.rename(aside)
 
     @contextmanager
-    def reserved(self, key: str, say: Say) -> Iterator[None]:
+    def reserved(self, key: str, log: Log) -> Iterator[None]:
         """Keep other processes from working on the same key; wait for one that does."""
-        with Lock(self.folder / "locks" / key, "another process works on the same").waited_for(say):
+        with Lock(self.folder / "locks" / key, "another process works on the same").waited_for(log):
             yield
 
     def started(self, recipe: Recipe, start: str) -> Recipe:
-        """Let a recipe begin with the weights of a network of the cache; "" leaves it as it is."""
+        """Return the recipe with the weights of a network of the cache to start from; "" changes nothing."""
         if not start:
             return recipe
         return replace(recipe, training=replace(recipe.training, start_from=str(self.network(start))))
@@ -115,3 +148,30 @@ class Cache:
             return content
 
         return read_json(self.result(key), kind=KIND, version=FORMAT, make=whole)
+
+
+def validation_scores(run: Path) -> dict[str, float]:
+    """Return clean and robust accuracy on held-out images of a run's best checkpoint, where there are any."""
+    best = checkpoints.best(run)
+    scores = json.loads((best / "state.json").read_text())["best"] if best else None
+    return {name: value for name, value in (scores or {}).items() if value is not None}
+
+
+def _fault_of_best(run: Path) -> str:
+    """Return what is wrong with the checkpoint that validation chose; another one would change numbers."""
+    best = checkpoints.best(run)
+    if best is None:
+        return "there is no checkpoint"
+    fault = checkpoints.damage(best)
+    return f"checkpoint {best.name}: {fault}" if fault else ""
+
+
+def _fault_of_unfinished(run: Path) -> str:
+    """Return what keeps a training from being resumed; without any usable checkpoint it begins again."""
+    usable = next((one for one in reversed(checkpoints.available(run)) if not checkpoints.damage(one)), None)
+    if usable is None:
+        return ""
+    rows = json.loads((usable / "state.json").read_text())["metrics_rows"]
+    metrics = run / "metrics.jsonl"
+    written = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+    return "" if written >= rows else f"metrics.jsonl has {written} of {rows} rows"

@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from soar.errors import UserError, unknown
-from soar.experiments.estimate import Estimate, difference, of
-from soar.experiments.table_result import Cell
+from soar.experiments.intervals import Estimate, difference, of
+from soar.experiments.result import Cell
 
 Verdict = Literal["held", "not held", "undecided"]
 Rows = Mapping[str, Mapping[str, Cell]]
@@ -175,7 +175,7 @@ def decide(checks: Iterable[Check], rows: Rows) -> Decision:
 
     Args:
         checks: what has to hold; without any, nothing is decided
-        rows: cells by row and column, as in TableResult
+        rows: cells by row and column, as in Result
     """
     found = [_compare(one, rows) for check in checks for one in check.comparisons()]
     if not found:

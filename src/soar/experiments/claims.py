@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from soar.experiments.checks import Check, Verdict, decide
-from soar.experiments.table_result import TableResult
+from soar.experiments.result import Result
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Judged:
     why: str
 
 
-def judge(claims: Iterable[Claim], result: TableResult) -> tuple[Judged, ...]:
+def judge(claims: Iterable[Claim], result: Result) -> tuple[Judged, ...]:
     """Judge every claim by our numbers; those that are missing leave it undecided."""
     found = [(claim, decide(claim.checks, result.rows)) for claim in claims]
     return tuple(Judged(claim, one.verdict, one.why) for claim, one in found)

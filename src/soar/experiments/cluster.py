@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from soar.errors import UserError
-from soar.experiments.job import Ending, Event, Job
+from soar.experiments.jobs import Ending, Event, Job, Queue
 from soar.experiments.local import terminable
-from soar.experiments.order import Order, room_beside, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +32,7 @@ _ANSWER = 10.0
 class Cluster:
     """Each job as a task of Ray, as many at once as the cluster has CPUs.
 
-    A task whose machine or process is lost is started again by Ray and goes on from its last checkpoint. The
+    A task whose machine or process is lost is started again by Ray and resumes from its last checkpoint. The
     device "cuda" asks for one GPU for each process of a job.
 
     Args:
@@ -49,46 +48,46 @@ class Cluster:
 
         Args:
             jobs: what to do; what they need is among them or done already
-            listen: is told what starts and ends
+            listen: receives what starts and ends
 
         Raises:
             UserError: if there is no Ray or no such cluster
-            KeyboardInterrupt: when a signal asked to stop; tasks have saved what they can go on from
+            KeyboardInterrupt: when a signal asked to stop; tasks have saved what they can resume from
         """
-        order = Order(jobs, listen)
+        queue = Queue(jobs, listen)
         _make_folders(jobs)
         with _connected(self.address) as ray, terminable():
             running: dict[Any, tuple[Job, float]] = {}
             try:
-                while running or not order.is_over:
-                    _fill(ray, order, running)
+                while running or not queue.is_empty:
+                    _fill(ray, queue, running)
                     if not running:
                         continue
                     for task in ray.wait([*running], num_returns=1)[0]:
                         job, began = running.pop(task)
                         reason, seconds = _reason(ray, task), round(time.monotonic() - began, 1)
-                        order.end(job, Ending("failed" if reason else "done", reason, seconds))
+                        queue.end(job, Ending("failed" if reason else "done", reason, seconds))
             except BaseException:
                 _stop(ray, [*running])
                 raise
-        return order.endings
+        return queue.endings
 
 
-def _fill(ray: Any, order: Order, running: dict[Any, tuple[Job, float]]) -> None:
+def _fill(ray: Any, queue: Queue, running: dict[Any, tuple[Job, float]]) -> None:
     """Hand out what there are CPUs for; Ray finds the machine."""
     while True:
         all_cpus = int(ray.cluster_resources().get("CPU", 1))
-        job = order.start(room_beside([one for one, _ in running.values()], all_cpus), alone=not running)
+        job = queue.start([one for one, _ in running.values()], all_cpus)
         if job is None:
             return
-        gpus = width(job) if str(job.payload.get("device", "")).startswith("cuda") else 0
+        gpus = job.processes if str(job.payload.get("device", "")).startswith("cuda") else 0
         there = int(ray.cluster_resources().get("GPU", 0))
         if gpus > there:
             # Ray would wait for a machine that has them.
-            order.end(job, Ending("failed", f"it needs {gpus} GPUs, the cluster has {there} (flag --device)"))
+            queue.end(job, Ending("failed", f"it needs {gpus} GPUs, the cluster has {there} (flag --device)"))
             continue
         largest = max(int(node["Resources"].get("CPU", 1)) for node in ray.nodes() if node["Alive"])
-        needed = {"num_cpus": largest if job.alone else min(width(job), largest), "num_gpus": gpus}
+        needed = {"num_cpus": largest if job.alone else min(job.processes, largest), "num_gpus": gpus}
         task = ray.remote(_perform).options(name=job.title, **needed).remote(_absolute(job))
         running[task] = (job, time.monotonic())
 
@@ -114,7 +113,7 @@ def _perform(job: Job) -> str:
 
 
 def _reason(ray: Any, task: Any) -> str:
-    """Say why a task failed; nothing when it did not."""
+    """Return why a task failed; nothing when it did not."""
     try:
         return str(ray.get(task))
     except ray.exceptions.RayError as error:
@@ -123,7 +122,7 @@ def _reason(ray: Any, task: Any) -> str:
 
 
 def _absolute(job: Job) -> Job:
-    """Give the job paths that mean the same in another working folder."""
+    """Return the job with paths that mean the same in another working folder."""
     paths = {name: os.path.abspath(job.payload[name]) for name in _PATHS if job.payload.get(name)}
     return replace(job, payload=job.payload | paths)
 
@@ -147,7 +146,7 @@ def _stop(ray: Any, tasks: Sequence[Any]) -> None:
 
 
 def _require_answer(address: str | None) -> None:
-    """Refuse an address where nobody answers; Ray itself would try for minutes.
+    """Check that something answers at an address; Ray itself would try for minutes.
 
     Args:
         address: HOST:PORT, with or without ray:// before it; what has no port is left to Ray

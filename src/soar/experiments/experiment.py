@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from soar.errors import UserError, unknown
-from soar.experiments.hashing import recipe_hash
 from soar.experiments.claims import Claim
+from soar.experiments.hashing import recipe_hash
 from soar.recipes import Recipe
 
 VERSION = 1
@@ -124,7 +124,9 @@ class Network:
             digest = hashlib.blake2b(repr(sorted(self.recipe.model.items())).encode(), digest_size=8)
             digest.update(Path(self.weights).read_bytes())
             return digest.hexdigest()
-        return recipe_hash(self.recipe, self.start.key if self.start else "")
+        # Weights of another run are a copy in the cache, named by their content.
+        outside = Path(self.recipe.training.start_from or "").stem
+        return recipe_hash(self.recipe, self.start.key if self.start else outside)
 
     def with_weights(self, path: str | Path) -> Network:
         """Return the network with weights of the user's own in place of training.

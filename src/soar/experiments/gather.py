@@ -1,109 +1,146 @@
-"""From the cache to a table: the paper's number and ours in every cell, or why there is none."""
+"""From the cache to a table: every number that is there, or why there is none."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from soar.environment import environment
-from soar.evaluation.attack_result import from_bits
-from soar.paper.tables import PaperRow
-from soar.experiments.measuring.measurement import Experiment, RowPlan
-from soar.experiments.planning import experiments
-from soar.experiments.planning.scales import Scale
-from soar.experiments.cache import Cache
-from soar.experiments.job import Ending
-from soar.experiments.table_result import Cell, TableResult
-
-VALIDATION = "robust accuracy on validation"
-"""where the environment of a sweep's result keeps what its rows are selected by, in percent by row"""
+from soar.experiments.cache import Cache, validation_scores
+from soar.experiments.experiment import RECORD, Experiment, Row
+from soar.experiments.jobs import Ending
+from soar.experiments.requests import NO_WEIGHTS, Request, requests
+from soar.experiments.result import SECONDS, Cell, Result
 
 
 def gather(
     experiment: Experiment,
-    scale: Scale,
     cache: Cache,
     *,
-    seeds: int,
-    weights: Mapping[str, str],
-    endings: Mapping[str, Ending],
-) -> TableResult:
-    """Give a table with all numbers that are there, those of earlier calls included.
+    seeds: int = 1,
+    weights: Mapping[str, str] = NO_WEIGHTS,
+    endings: Mapping[str, Ending] | None = None,
+    again: str = "",
+) -> Result:
+    """Return the table of an experiment with all numbers that are there, those of earlier calls included.
 
     Args:
-        experiment: what the table needs
-        scale: how large
+        experiment: what was measured
         cache: where results are kept
         seeds: how many trainings each number is the mean of
         weights: files of the user's own by row
-        endings: how jobs ended, by key, to tell why a number is missing
+        endings: how jobs ended, by key, to explain why a number is missing
+        again: the command that would measure what is missing
     """
-    keys = experiments.keys(experiment, scale, seeds=seeds, weights=weights)
-    again = f"soar reproduce {experiment.table.id} --scale {scale.name}"
-    again += f" --seeds {seeds}" if seeds > 1 else ""
+    wanted: dict[tuple[str, str], list[Request]] = {}
+    for request in requests(experiment, seeds=seeds, weights=weights):
+        wanted.setdefault((request.row, request.column), []).append(request)
     rows: dict[str, dict[str, Cell]] = {}
-    seconds = 0.0
+    counted: dict[str, float] = {}
+    validation: dict[str, float] = {}
+    runs: dict[str, tuple[str, ...]] = {}
     for row in experiment.rows:
-        printed, rows[row.name] = experiment.table.row(row.name), {}
-        for column in experiment.table.columns:
-            of_seeds = keys.get(row.name, {}).get(column, ())
-            found = {key: cache.load_result(key) for key in of_seeds}
-            seconds += sum(one["seconds"] for one in found.values() if one)
-            lost = [key for key, one in found.items() if one is None]
+        rows[row.name] = {}
+        for column in experiment.columns:
+            of_seeds = wanted.get((row.name, column), [])
+            found = [_read(request, cache) for request in of_seeds]
+            counted |= {
+                one.key: got.get("seconds", 0.0) for one, got in zip(of_seeds, found, strict=True) if got
+            }
+            lost = [one for one, got in zip(of_seeds, found, strict=True) if got is None]
             if found and not lost:
-                made = _measured(printed, column, [one for one in found.values() if one])
+                numbers = _numbers([one for one in found if one])
             elif lost and not (row.missing and row.name not in weights):
-                made = _without(printed, column, *_why(lost, endings, again))
+                numbers = _why(lost, endings or {}, again)
             else:
-                made = _without(printed, column, *_never(row, column))
-            rows[row.name][column] = made
-    about = environment()
-    if experiment.table.row_key in ("beta", "margin"):
-        about[VALIDATION] = experiments.chosen(experiment, scale, cache)
-    return TableResult(
-        table=experiment.table.id,
-        scale=scale.name,
+                numbers = _never(row, column)
+            rows[row.name][column] = Cell(
+                paper=row.paper.get(column), paper_std=row.paper_std.get(column), **numbers
+            )
+        if not row.network or row.missing or row.name in weights:
+            continue
+        folders = [cache.network(experiment.network(row.network, seed).key) for seed in range(seeds)]
+        runs[row.name] = tuple(map(str, folders))
+        if experiment.selects:
+            found_scores = [validation_scores(folder).get("robust") for folder in folders]
+            scores = [one for one in found_scores if one is not None]
+            # A mean of fewer trainings than the others have could win by luck.
+            validation |= {row.name: 100 * statistics.fmean(scores)} if len(scores) == seeds else {}
+    measurements = [one for row in experiment.rows for one in row.columns.values()]
+    return Result(
+        name=experiment.name,
+        title=experiment.title,
+        scale=experiment.scale,
         seeds=seeds,
-        examples=scale.examples if any(row.network for row in experiment.rows) else 0,
+        examples=max((one.examples for one in measurements), default=0),
+        unit=experiment.unit,
+        units=_units(experiment),
+        row_key=experiment.row_key,
         caution=experiment.caution,
         rows=rows,
-        seconds=seconds,
-        environment=about,
+        runs=runs,
+        validation=dict(sorted(validation.items(), key=lambda one: -one[1])),
+        seconds=sum(counted.values()),
+        environment=environment(),
     )
 
 
-def _measured(printed: PaperRow, column: str, found: Sequence[dict[str, Any]]) -> Cell:
+def _read(request: Request, cache: Cache) -> dict[str, Any] | None:
+    """Return what is stored of a request, the part it asks for on top."""
+    if request.measurement.kind == RECORD:
+        return _recorded(request.measurement.options["what"], cache.network(request.key))
+    found = cache.load_result(request.key)
+    if found is None or not request.measurement.part:
+        return found
+    part = found["parts"].get(request.measurement.part)
+    return part and {**part, "seconds": found["seconds"]}
+
+
+def _recorded(what: str, run: Path) -> dict[str, Any] | None:
+    """Return a number that training itself has written; None where it has not."""
+    from soar.training.result import Outcome
+
+    if what == SECONDS:
+        outcome = Outcome.load(run)
+        return {"value": outcome.seconds} if outcome else None
+    scores = validation_scores(run)
+    return {"value": 100 * scores[what]} if what in scores else None
+
+
+def _units(experiment: Experiment) -> dict[str, str]:
+    columns = {name: one for row in experiment.rows for name, one in row.columns.items()}
+    times = {name: SECONDS for name, one in columns.items() if one.options.get("what") == SECONDS}
+    ratios = {
+        name: "ratio" for name, one in columns.items() if one.kind == "cost" and experiment.unit == "percent"
+    }
+    return times | ratios
+
+
+def _numbers(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     first = found[0]
-    right, each = first.get("right"), first.get("each")
-    return Cell(
-        paper=printed.values.get(column),
-        paper_std=printed.std.get(column),
-        values=tuple(float(one["value"]) for one in found),
-        low=first.get("low"),
-        high=first.get("high"),
-        right=None if right is None else from_bits(right),
-        each=None if each is None else tuple(each),
-    )
+    each = first.get("each")
+    return {
+        "values": tuple(float(one["value"]) for one in found),
+        "low": first.get("low"),
+        "high": first.get("high"),
+        "correct": first.get("correct"),
+        "each": None if each is None else tuple(each),
+    }
 
 
-def _without(printed: PaperRow, column: str, missing: str, command: str) -> Cell:
-    """Make a cell of the paper's number alone; a mean of fewer seeds than were asked for is none."""
-    return Cell(
-        paper=printed.values.get(column),
-        paper_std=printed.std.get(column),
-        missing=missing,
-        command=command,
-    )
+def _why(lost: Sequence[Request], endings: Mapping[str, Ending], again: str) -> dict[str, Any]:
+    """Return why results are missing and what would make them."""
+    for request in lost:
+        for key in (request.key, request.network.key if request.network else ""):
+            if key in endings and endings[key].status != "done":
+                return {"missing": f"{endings[key].status}: {endings[key].reason}"}
+    return {"missing": "not measured yet", "command": again}
 
 
-def _why(keys: Sequence[str], endings: Mapping[str, Ending], again: str) -> tuple[str, str]:
-    """Say why results are missing and what would make them."""
-    for key in keys:
-        if key in endings and endings[key].status != "done":
-            return f"{endings[key].status}: {endings[key].reason}", ""
-    return "not measured yet", again
-
-
-def _never(row: RowPlan, column: str) -> tuple[str, str]:
-    """Say why nothing can be measured in a cell."""
-    return (row.missing, row.command) if row.missing else (f"{column} is not measured for it", "")
+def _never(row: Row, column: str) -> dict[str, Any]:
+    """Return why nothing can be measured in a cell."""
+    if row.missing:
+        return {"missing": row.missing, "command": row.command}
+    return {"missing": f"{column} is not measured for it"}

@@ -1,4 +1,4 @@
-"""Hashes: what stands for everything that decides a result."""
+"""Hashes that identify everything a result depends on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WITHOUT_EFFECT = ("save_minutes", "save_steps", "workers")
 
 
 def recipe_hash(recipe: Recipe, start: str = "") -> str:
-    """Give 16 hexadecimal digits that stand for everything that decides what a training gives.
+    """Return 16 hexadecimal digits that identify everything the result of a training depends on.
 
     Defaults of the model and the objective count as if the recipe spelled them out, so that nothing made with
     an older default passes for something made with a newer one. The description, and how often checkpoints
@@ -46,7 +46,7 @@ def recipe_hash(recipe: Recipe, start: str = "") -> str:
 
 
 def is_hash_of(key: str, recipe: Recipe) -> bool:
-    """Say whether a key belongs to a recipe whose `training.start_from` is a path.
+    """Return whether a key belongs to a recipe whose `training.start_from` is a path.
 
     The weights that it begins with are a network of a cache, known by the name of its folder, or any other,
     known by what is in the file.
@@ -64,7 +64,7 @@ def is_hash_of(key: str, recipe: Recipe) -> bool:
 
 
 def digest(value: Any) -> str:
-    """Sum up JSON values, whatever the order of their names; 9 and 9.0 are the same number.
+    """Return the SHA-256 of JSON values in any order of their names; 9 and 9.0 are the same number.
 
     >>> digest({"a": 9, "b": [1]}) == digest({"b": (1,), "a": 9.0})
     True

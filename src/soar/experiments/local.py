@@ -15,8 +15,7 @@ from queue import SimpleQueue
 from types import FrameType
 
 from soar.errors import UserError
-from soar.experiments.job import Ending, Event, Job
-from soar.experiments.order import Order, room_beside
+from soar.experiments.jobs import Ending, Event, Job, Queue
 from soar.experiments.worker import as_text
 
 _ENV = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -45,18 +44,18 @@ class Local:
 
         Args:
             jobs: what to do; what they need is among them or done already
-            listen: is told what happens
+            listen: receives what happens
 
         Raises:
-            KeyboardInterrupt: when a signal asked to stop; workers have saved what they can go on from
+            KeyboardInterrupt: when a signal asked to stop; workers have saved what they can resume from
         """
-        order = Order(jobs, listen)
+        queue = Queue(jobs, listen)
         running: dict[str, _Worker] = {}
         news: SimpleQueue[tuple[_Worker, str | None]] = SimpleQueue()
         with terminable():
             try:
-                while running or not order.is_over:
-                    self._fill(order, running, news)
+                while running or not queue.is_empty:
+                    self._fill(queue, running, news)
                     if not running:
                         continue
                     worker, line = news.get()
@@ -64,29 +63,28 @@ class Local:
                         listen(Event(worker.job, "progress", text=line))
                     else:
                         del running[worker.job.key]
-                        order.end(worker.job, worker.ending())
+                        queue.end(worker.job, worker.ending())
             except BaseException:
                 _stop([*running.values()])
                 raise
-        return order.endings
+        return queue.endings
 
     def _fill(
-        self, order: Order, running: dict[str, _Worker], news: SimpleQueue[tuple[_Worker, str | None]]
+        self, queue: Queue, running: dict[str, _Worker], news: SimpleQueue[tuple[_Worker, str | None]]
     ) -> None:
         """Start what there is room for."""
         while True:
-            room = room_beside([worker.job for worker in running.values()], self.processes)
-            job = order.start(room, alone=not running)
+            job = queue.start([worker.job for worker in running.values()], self.processes)
             if job is None:
                 return
             try:
                 running[job.key] = _Worker(job, self.threads, news)
             except OSError as error:
-                order.end(job, Ending("failed", f"no process could be started for it ({error.strerror})"))
+                queue.end(job, Ending("failed", f"no process could be started for it ({error.strerror})"))
 
 
 class _Worker:
-    """A process that does one job, and a thread that reads what it says.
+    """A process that does one job, and a thread that reads its output.
 
     Args:
         job: what it does
@@ -123,7 +121,7 @@ class _Worker:
         news.put((self, None))
 
     def ending(self) -> Ending:
-        """Say how the process ended."""
+        """Return how the process ended."""
         seconds = round(time.monotonic() - self._began, 1)
         code = self.process.returncode
         if code == 0:
@@ -146,7 +144,7 @@ class _Worker:
 
 
 def cores() -> int:
-    """Count the cores that this process may use."""
+    """Return the number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,184 +1,168 @@
-"""A sweep: every place of a grid is trained with several seeds, the best on validation is selected."""
+"""A sweep: every point of a grid is trained with several seeds, and validation selects the best."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import statistics
+import itertools
+import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from soar import checkpoints, files
+from soar import recipes
 from soar.errors import UserError
-from soar.evaluation.files import write_json
+from soar.experiments.experiment import RECORD, Experiment, Measurement, Row, Training
+from soar.experiments.result import Result
 from soar.recipes import Recipe
-from soar.experiments.grid import Place, Sweep
-from soar.experiments.planning.estimates import train_seconds
-from soar.experiments.planning.scales import SCALES
-from soar.experiments.cache import Cache, recipe_hash
-from soar.experiments.job import Ending, Job
-from soar.runs import start_weights
+from soar.recipes.overrides import full_name
+
+Grid = dict[str, tuple[str, ...]]
+COLUMNS = {name: Measurement(kind=RECORD, options={"what": name}) for name in ("robust", "clean")}
+"""what training records on held-out images: robust and clean accuracy"""
+MOST = 10_000
+"""trainings of a sweep; more of them would take hours only to be planned"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
-    """One place of the grid and what validation found there.
+class Sweep:
+    """What to train.
 
     Args:
-        place: the value of each field
-        runs: the run folder of each seed
-        robust: robust accuracy on validation of each seed that was trained, a share
-        clean: clean accuracy there
-        reason: why seeds are missing
+        recipe: the name of a recipe, or a TOML file
+        flags: fields that are the same everywhere
+        grid: values by field
+        seeds: how many trainings each point gets
     """
 
-    place: Place
-    runs: tuple[str, ...]
-    robust: tuple[float, ...] = ()
-    clean: tuple[float, ...] = ()
-    reason: str = ""
+    recipe: str
+    flags: tuple[str, ...] = ()
+    grid: Grid
+    seeds: int = 1
 
-    @property
-    def name(self) -> str:
-        """Write the fields in a line."""
-        return name_of(self.place)
+    def places(self) -> dict[str, dict[str, str]]:
+        """Return the value of each field at every point of the grid, by the name of the point.
+
+        Raises:
+            UserError: if that makes more trainings than anyone can want
+
+        >>> list(Sweep(recipe="demo-robust", grid={"objective.beta": ("1", "3")}).places())
+        ['objective.beta=1', 'objective.beta=3']
+        """
+        number = self.seeds * math.prod(len(values) for values in self.grid.values())
+        if number > MOST:
+            raise UserError(f"--grid: got {number:,} trainings, expected at most {MOST:,} in a sweep")
+        places = [dict(zip(self.grid, one, strict=True)) for one in itertools.product(*self.grid.values())]
+        return {", ".join(f"{field}={value}" for field, value in place.items()): place for place in places}
+
+    def experiment(self) -> Experiment:
+        """Return the experiment: a training for every point of the grid, all recipes checked.
+
+        Raises:
+            UserError: if a recipe makes no sense, or has no held-out images to select by
+        """
+        trainings = {}
+        for name, place in self.places().items():
+            fields = [f"--{field}={value}" for field, value in place.items()]
+            recipe = recipes.load(self.recipe, [*self.flags, *fields])
+            check(recipe)
+            trainings[name] = Training(title=name, recipe=recipe)
+        rows = tuple(Row(name=name, network=name, columns=COLUMNS) for name in trainings)
+        return Experiment(
+            name=Path(self.recipe).stem,
+            title="Accuracy on held-out images",
+            rows=rows,
+            columns=tuple(COLUMNS),
+            trainings=trainings,
+            row_key="fields",
+            selects=True,
+        )
 
 
-def name_of(place: Place) -> str:
-    """Write a place of a grid in a line.
+def parse(texts: Sequence[str]) -> Grid:
+    """Read grids as they are typed.
 
-    >>> name_of({"objective.beta": "3", "training.lr": "0.1"})
-    'objective.beta=3, training.lr=0.1'
-    """
-    return ", ".join(f"{field}={value}" for field, value in place.items())
-
-
-def mean_and_std(values: Sequence[float]) -> tuple[float, float | None]:
-    """Give the mean, and the standard deviation (n - 1) from two values on.
-
-    >>> mean_and_std([1.0, 3.0])
-    (2.0, 1.4142135623730951)
-    """
-    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
-
-
-def trials(
-    sweep: Sweep, cache: Cache, *, root: Path | None, device: str
-) -> list[tuple[Place, tuple[Job, ...]]]:
-    """Make the trainings of every place, one a seed; all recipes are checked here.
+    Args:
+        texts: such as "objective.beta=1,3,5"
 
     Raises:
-        UserError: if a recipe makes no sense, or nothing could be selected by
+        UserError: for a field that does not exist, occurs twice or has no values
+
+    >>> parse(["objective.beta=1,3", "lr=0.1", "milestones=[1,2],[2,3]"])
+    {'objective.beta': ('1', '3'), 'training.lr': ('0.1',), 'training.milestones': ('[1,2]', '[2,3]')}
     """
-    made = []
-    for place in sweep.places():
-        jobs = []
-        for recipe in sweep.recipes(place):
-            if recipe.data.validation == 0:
-                raise UserError(
-                    "data.validation: got 0, expected at least 1: a sweep selects on held-out examples"
-                    " (flag --data.validation)"
-                )
-            jobs.append(_job(recipe, f"{name_of(place)}, seed {recipe.seed}", cache, root, device))
-        made.append((place, tuple(jobs)))
-    return made
+    grid: Grid = {}
+    for text in texts:
+        name, equals, listed = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"--grid: got '{text}', expected FIELD=VALUE,VALUE such as objective.beta=1,3,5")
+        field = full_name(name.removeprefix("--").replace("-", "_"))
+        values = _values(listed)
+        if not all(values):
+            raise UserError(f"--grid {name}: got '{listed}', expected values separated by commas, none empty")
+        if len(set(values)) < len(values):
+            raise UserError(f"--grid {name}: got '{listed}', expected every value once")
+        if field in grid:
+            raise UserError(f"--grid {name}: {field} has a grid already; give all its values at once")
+        if field == "seed":
+            raise UserError("--grid seed: use --seeds N to train with several seeds")
+        grid[field] = values
+    if not grid:
+        raise UserError("--grid is missing, such as --grid objective.beta=1,3,5")
+    return grid
 
 
-def points(
-    made: Sequence[tuple[Place, tuple[Job, ...]]], cache: Cache, endings: Mapping[str, Ending]
-) -> list[Point]:
-    """Read what validation found for the best checkpoint of every training that is whole."""
-    found = []
-    for place, jobs in made:
-        scores, reasons = [], []
-        for job in jobs:
-            ending = endings.get(job.key)
-            if ending is not None and ending.status != "done":
-                reasons.append(f"{ending.status}: {ending.reason}")
-                continue
-            best = checkpoints.best(cache.network(job.key))
-            state = json.loads((best / "state.json").read_text()) if best else {}
-            if state.get("best"):
-                scores.append(state["best"])
-            else:
-                reasons.append("no validated checkpoint")
-        found.append(
-            Point(
-                place=place,
-                runs=tuple(str(cache.network(job.key)) for job in jobs),
-                robust=tuple(one["robust"] for one in scores if one["robust"] is not None),
-                clean=tuple(one["clean"] for one in scores),
-                reason="; ".join(dict.fromkeys(reasons)),
-            )
+def _values(listed: str) -> tuple[str, ...]:
+    """Split at commas, but not within brackets, where they belong to a value.
+
+    >>> _values("[1,2], 3")
+    ('[1,2]', '3')
+    """
+    values, depth = [""], 0
+    for piece in re.split(r"([\[\],])", listed):
+        depth += (piece == "[") - (piece == "]" and depth > 0)
+        if piece == "," and not depth:
+            values.append("")
+        else:
+            values[-1] += piece
+    return tuple(value.strip() for value in values)
+
+
+def check(recipe: Recipe) -> None:
+    """Refuse options of the model, the objective or the threat that training would refuse an hour later.
+
+    Raises:
+        UserError: as training would, or if there are no held-out images
+    """
+    from torch import nn
+
+    from soar.models import MODELS
+    from soar.options import bind
+    from soar.runs import Run
+
+    if recipe.data.validation == 0:
+        raise UserError(
+            "data.validation: got 0, expected at least 1: a sweep selects on held-out examples"
+            " (flag --data.validation)"
         )
-    return found
+    Run(Path(), recipe).objective(nn.Identity())
+    if ":" not in recipe.model["name"]:
+        options = {name: value for name, value in recipe.model.items() if name != "name"}
+        bind(MODELS[recipe.model["name"]].build, options, "model")
 
 
-def selected(found: Sequence[Point], seeds: int) -> Point | None:
-    """Give the point with the highest mean robust accuracy on validation, the earlier on a tie.
-
-    Args:
-        found: all points
-        seeds: how many trainings a point needs to be compared; a mean of fewer could win by luck
-    """
-    whole = [point for point in found if len(point.robust) == seeds]
-    return max(whole, key=lambda point: statistics.fmean(point.robust), default=None)
-
-
-def save(sweep: Sweep, found: Sequence[Point], path: Path) -> None:
-    """Write a sweep as JSON, whole or not at all."""
-    from soar.environment import environment
-
-    chosen = selected(found, sweep.seeds)
-    content: dict[str, Any] = {
-        "format": 1,
-        "kind": "sweep",
-        "recipe": sweep.recipe,
-        "flags": list(sweep.flags),
-        "grid": {field: list(values) for field, values in sweep.grid.items()},
-        "seeds": sweep.seeds,
-        "selected": chosen.place if chosen else None,
-        "points": [
-            {
-                "fields": point.place,
-                "robust": list(point.robust),
-                "clean": list(point.clean),
-                "runs": list(point.runs),
-                "reason": point.reason,
-            }
-            for point in found
-        ],
-        "environment": environment(),
-    }
-    write_json(content, path)
+def verdict(result: Result) -> str:
+    """Return which point was selected, by what, and which others cannot be told from it."""
+    if not result.validation:
+        return "nothing was selected: no point of the grid has all its trainings"
+    selected = next(iter(result.validation))
+    cell = result.rows[selected]["robust"]
+    spread = "" if cell.std is None else f" ± {cell.std:.1f}"
+    text = f"selected on validation robust accuracy: {selected} ({cell.ours:.1f}{spread}%)"
+    if cell.std is None:
+        return f"{text}; one seed does not show how much is chance, --seeds 3 does"
+    near = _near(result.validation, selected, cell.std)
+    return f"{text}; within one standard deviation of it: {' and '.join(near) or 'nothing else'}"
 
 
-def _job(recipe: Recipe, title: str, cache: Cache, root: Path | None, device: str) -> Job:
-    recipe = _kept(recipe, cache)
-    payload = {
-        "recipe": recipe.as_table(),
-        "start": "",
-        "cache": str(cache.folder),
-        "root": None if root is None else str(root),
-        "device": device,
-        "processes": 1,
-    }
-    # The estimate is that of the small scale, whose networks have 16 channels.
-    width = recipe.model.get("width", 64) / 16
-    seconds = train_seconds(recipe, SCALES["small"]) * width**2
-    # Named by their content, the weights it starts from count as the worker counts them.
-    key = recipe_hash(recipe, Path(recipe.training.start_from or "").stem)
-    return Job(key=key, kind="train", title=title, payload=payload, seconds=seconds)
-
-
-def _kept(recipe: Recipe, cache: Cache) -> Recipe:
-    """Keep a copy of the weights that a training starts from, under a name that changes when they do."""
-    if not recipe.training.start_from:
-        return recipe
-    weights = start_weights(recipe.training.start_from).file.read_bytes()
-    copy = cache.folder / "weights" / f"{hashlib.sha256(weights).hexdigest()[:16]}.safetensors"
-    if not (copy.exists() and copy.read_bytes() == weights):
-        files.write(copy, weights)
-    return replace(recipe, training=replace(recipe.training, start_from=str(copy.resolve())))
+def _near(scores: Mapping[str, float], selected: str, std: float) -> list[str]:
+    return [name for name, score in scores.items() if name != selected and score >= scores[selected] - std]

@@ -1,4 +1,4 @@
-"""Train a network into the cache, or go on with it."""
+"""Train a network of the cache, or resume its training."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 from soar import recipes
 from soar.device import choose
 from soar.errors import UserError
-from soar.experiments.cache import Cache, Say
+from soar.experiments.cache import Cache, Log
 from soar.experiments.hashing import is_hash_of, recipe_hash
 from soar.runs import Run
 
 
-def train(key: str, payload: dict[str, Any], say: Say) -> None:
-    """Train what a job says, unless it is there already; go on where an earlier call was interrupted.
+def train(key: str, payload: dict[str, Any], log: Log) -> None:
+    """Train the network of a job unless it is there; resume where an earlier call was interrupted.
 
     Args:
         key: the hash of the recipe and of the network it starts from
         payload: recipe, start, cache, root, device and processes
-        say: takes lines of progress
+        log: takes lines of progress
 
     Raises:
         UserError: if the recipe makes no sense, its data are not there, or a guard stopped the training
@@ -32,14 +32,14 @@ def train(key: str, payload: dict[str, Any], say: Say) -> None:
     recipe = cache.started(recipes.from_table(payload["recipe"], f"job {key}"), payload["start"])
     if not is_hash_of(key, recipe):
         raise UserError(f"job {key}: its recipe has another hash, {recipe_hash(recipe, payload['start'])}")
-    with cache.reserved(key, say):
-        _set_aside_if_damaged(cache, key, say)
+    with cache.reserved(key, log):
+        _set_aside_if_damaged(cache, key, log)
         condition = cache.condition(key)
         if condition.name in ("absent", "unfinished"):
             _check_start(cache, payload["start"])
             run = Run(cache.network(key), recipe)
             together = payload.get("processes", 1) > 1
-            (_train_together if together else _train_here)(run, payload, say)
+            (_train_together if together else _train_here)(run, payload, log)
             condition = cache.condition(key)
         if condition.name == "stopped":
             raise UserError(f"training was stopped: {condition.why} ({cache.network(key)})")
@@ -47,21 +47,21 @@ def train(key: str, payload: dict[str, Any], say: Say) -> None:
             raise UserError(f"{cache.network(key)} is {condition} after training")
 
 
-def _set_aside_if_damaged(cache: Cache, key: str, say: Say) -> None:
+def _set_aside_if_damaged(cache: Cache, key: str, log: Log) -> None:
     condition = cache.condition(key)
     if condition.name == "damaged":
         aside = cache.set_aside(cache.network(key))
-        say(f"{cache.network(key)} is damaged: {condition.why}; now {aside.name}, and it is trained again")
+        log(f"{cache.network(key)} is damaged: {condition.why}; now {aside.name}, and it is trained again")
 
 
 def _check_start(cache: Cache, start: str) -> None:
-    """Refuse to begin with weights other than those that validation chose."""
+    """Check that the weights to start from are those that validation chose."""
     condition = cache.condition(start) if start else None
     if condition is not None and condition.name != "trained":
         raise UserError(f"the network to start from, {cache.network(start)}, is {condition}")
 
 
-def _train_here(run: Run, payload: dict[str, Any], say: Say) -> None:
+def _train_here(run: Run, payload: dict[str, Any], log: Log) -> None:
     from soar.training.prepare import prepare
 
     root = Path(payload["root"]) if payload.get("root") else None
@@ -70,11 +70,11 @@ def _train_here(run: Run, payload: dict[str, Any], say: Say) -> None:
         run.create()
     result = trainer.fit()
     if result.status == "interrupted":
-        say(f"interrupted by {result.reason} after {result.steps} steps; a checkpoint was saved")
+        log(f"interrupted by {result.reason} after {result.steps} steps; a checkpoint was saved")
         raise KeyboardInterrupt(result.reason)
 
 
-def _train_together(run: Run, payload: dict[str, Any], say: Say) -> None:
+def _train_together(run: Run, payload: dict[str, Any], log: Log) -> None:
     """Train in several processes of this machine that share every batch."""
     if not (run.path / "recipe.toml").exists():
         run.create()
@@ -88,7 +88,7 @@ def _train_together(run: Run, payload: dict[str, Any], say: Say) -> None:
         try:
             for line in process.stdout:
                 last.append(line.strip())
-                say(line.strip())
+                log(line.strip())
         except KeyboardInterrupt:
             # torchrun passes the signal on and gives its processes half a minute to save.
             process.terminate()

@@ -18,30 +18,30 @@ from types import FrameType
 from typing import Any
 
 from soar.errors import UserError
-from soar.experiments.cache import Cache, Say
-from soar.experiments.job import Job
+from soar.experiments.cache import Cache, Log
+from soar.experiments.jobs import Job
 from soar.experiments.training import train
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-def perform(job: Job, say: Say) -> None:
+def perform(job: Job, log: Log) -> None:
     """Do a job in this process; what is in the cache already is not done again.
 
     Args:
         job: what to do
-        say: takes lines of progress
+        log: takes lines of progress
 
     Raises:
         UserError: why it cannot be done, in one line
         KeyboardInterrupt: when a signal asked to stop, with the signal's name; the same job goes on later
     """
-    with _progress_said(say):
+    with _progress_logged(log):
         try:
             if job.kind == "train":
-                train(job.key, job.payload, say)
+                train(job.key, job.payload, log)
             else:
-                _measure(job, say)
+                _measure(job, log)
         except OSError as error:
             if error.errno not in _FULL:
                 raise
@@ -91,20 +91,20 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _measure(job: Job, say: Say) -> None:
-    from soar.experiments.measuring import measurements
+def _measure(job: Job, log: Log) -> None:
+    from soar.experiments.measure import measure, tidy
 
     cache = Cache(Path(job.payload["cache"]))
-    with cache.reserved(job.key, say):
+    with cache.reserved(job.key, log):
         if cache.load_result(job.key) is not None:
             return
         for key in (job.payload["network"], *job.payload.get("sources", {}).values()):
             _refuse_unless_whole(cache, key)
-        found = measurements.measure(job.payload, say)
+        found = measure(job.payload, log)
         if not math.isfinite(found["value"]):
             raise UserError(f"got {found['value']} for a result, expected a finite number")
         cache.save_result(job.key, found)
-        measurements.tidy(job.payload)
+        tidy(job.payload)
 
 
 def _refuse_unless_whole(cache: Cache, key: str) -> None:
@@ -115,27 +115,27 @@ def _refuse_unless_whole(cache: Cache, key: str) -> None:
 
 
 class _Lines(io.TextIOBase):
-    """Gives every whole line that is written to it to a function."""
+    """Passes every whole line written to it to a function."""
 
-    def __init__(self, say: Say) -> None:
-        self._say, self._rest = say, ""
+    def __init__(self, log: Log) -> None:
+        self._log, self._rest = log, ""
 
     def write(self, text: str) -> int:
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
             if line.strip():
-                self._say(line.strip())
+                self._log(line.strip())
         return len(text)
 
 
 @contextmanager
-def _progress_said(say: Say) -> Iterator[None]:
-    """Let progress, which goes to standard error, and warnings be said like everything else."""
+def _progress_logged(log: Log) -> Iterator[None]:
+    """Log progress, which goes to standard error, and warnings like everything else."""
 
     def warn(message: Warning | str, *_: Any, **__: Any) -> None:
-        say(f"warning: {message}")
+        log(f"warning: {message}")
 
-    with redirect_stderr(_Lines(say)), warnings.catch_warnings():
+    with redirect_stderr(_Lines(log)), warnings.catch_warnings():
         warnings.showwarning = warn
         yield
 

@@ -158,7 +158,7 @@ class Trainer:
 
     def _loop(self, bar: Progress) -> tuple[Status, str]:
         trouble: str | None = None
-        with closing(self._batches()) as batches:
+        with closing(batches_of(self)) as batches:
             while True:
                 if self._validation_is_due() and not self._asked_to_stop():
                     self._validate(bar)
@@ -260,17 +260,19 @@ class Trainer:
         if overfitting:
             bar.note(f"warning: {overfitting}")
 
-    def _batches(self) -> Generator[Batch, None, None]:
-        first, start = divmod(self.standing.step, self.steps_per_epoch)
-        for epoch in count(first):
-            yield from training_batches(
-                self.data.train,
-                batch_size=self.training.batch_size,
-                seed=self.seed,
-                epoch=epoch,
-                augmentation=self.augmentation,
-                start=start if epoch == first else 0,
-                rank=self.world.rank,
-                world_size=self.world.size,
-                workers=self.training.workers,
-            )
+
+def batches_of(trainer: Trainer) -> Generator[Batch, None, None]:
+    """Return the batches of a training without end, from where it stands; this process's part of each."""
+    first, start = divmod(trainer.standing.step, trainer.steps_per_epoch)
+    for epoch in count(first):
+        yield from training_batches(
+            trainer.data.train,
+            batch_size=trainer.training.batch_size,
+            seed=trainer.seed,
+            epoch=epoch,
+            augmentation=trainer.augmentation,
+            start=start if epoch == first else 0,
+            rank=trainer.world.rank,
+            world_size=trainer.world.size,
+            workers=trainer.training.workers,
+        )

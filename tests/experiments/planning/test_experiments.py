@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from soar.experiments.measuring.attacks import attack_of
+from soar.experiments.measuring.measurements import KINDS
 
 from soar.attacks.attack import ATTACKS
 from soar.errors import UserError
-from soar.paper import tables
-from soar.experiments.measuring.attacks import attack_of
-from soar.experiments.measuring.measurements import KINDS
 from soar.experiments.planning.experiments import TABLES, experiment, network_of
 from soar.experiments.planning.scales import SCALES
+from soar.paper import tables
 
 
 @pytest.mark.parametrize("scale", SCALES)

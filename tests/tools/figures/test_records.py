@@ -10,7 +10,7 @@ import pytest
 import torch
 from matplotlib.patches import Rectangle
 
-from soar.bench.networks import preset
+from soar.cost.workload import workload
 from soar.errors import UserError
 from soar.evaluation.assessment import Assessment
 from soar.evaluation.diagnosis import Diagnosis
@@ -48,10 +48,10 @@ def test_a_diagnosis_without_the_checks_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "objective, expected",
-    [("standard", 3), ("foar", 8), ("soar", 12), ("soar product=difference", 14), (work.REFERENCE, 23)],
+    [("standard", 3), ("foar", 8), ("soar", 12), ("soar:product=difference", 14), (work.REFERENCE, 23)],
 )
 def test_a_step_takes_the_arithmetic_that_the_page_counts(objective: str, expected: int) -> None:
-    network = replace(preset("resnet10-w16"), batch_size=2)
+    network = replace(workload("resnet10-w16"), batch_size=2)
     # The first layer needs no gradient of the image in the last pass, which spares a part of one pass.
     assert work.forward_passes(objective, network) == pytest.approx(expected, abs=0.06)
 

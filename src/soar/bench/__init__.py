@@ -1,1 +1,0 @@
-"""Measurements of speed and memory; they print ratios and judge nothing."""

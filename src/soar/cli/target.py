@@ -1,0 +1,177 @@
+"""What a command evaluates: a run folder, or a model from elsewhere, with its data and its threat."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from soar.cli.common import mode
+from soar.errors import UserError
+from soar.files import ready_folder
+from soar.locks import reservation, reserved
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from soar.data import Split
+    from soar.distributed import World
+    from soar.evaluation.target import Target
+    from soar.weights import Weights
+
+
+def add_target_flags(parser: argparse.ArgumentParser, *, examples: str) -> None:
+    """Declare what to look at, on which data and against what.
+
+    Args:
+        parser: the command's
+        examples: what happens without --examples, for its help
+    """
+    parser.usage = (
+        f"{parser.prog} RUN [flags] | {parser.prog} --model MODULE:CALLABLE --weights FILE --data NAME"
+    )
+    add_model_flags(parser)
+    parser.add_argument("--data", metavar="NAME", help="data set (default: that of the run)")
+    parser.add_argument("--split", choices=("test", "validation", "train"), default="test")
+    parser.add_argument("--examples", type=int, metavar="N", help=f"only the first N images ({examples})")
+    parser.add_argument("--norm", choices=("linf", "l2"), help="default: that of the run, else linf")
+    parser.add_argument("--eps", metavar="EPS", help="such as 8/255 (default: that of the run)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--batch-size", type=int, default=128, metavar="N")
+
+
+def add_model_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare the model: a run, perhaps with one of its checkpoints, or a function with weights."""
+    parser.add_argument(
+        "run_folder", nargs="?", type=Path, metavar="RUN", help="a run folder of `soar train`"
+    )
+    parser.add_argument("--model", metavar="MODULE:CALLABLE", help="a function that returns any torch model")
+    parser.add_argument("--weights", type=Path, metavar="FILE", help="its weights, .safetensors or .pt")
+    add_checkpoint_flag(parser)
+
+
+def add_checkpoint_flag(parser: argparse.ArgumentParser) -> None:
+    """Declare which weights of a run to use."""
+    parser.add_argument(
+        "--checkpoint",
+        metavar="NAME",
+        help="of the run, such as step-00001234 (default: the one that validation chose)",
+    )
+
+
+def target(arguments: argparse.Namespace, *, examples: int | None = None) -> Target:
+    """Open the model, the data and the threat that the flags of `add_target_flags` name.
+
+    Args:
+        arguments: with those flags
+        examples: how many images without --examples; all by default
+
+    Raises:
+        UserError: if the flags contradict each other or name nothing
+    """
+    count: int | None = examples if arguments.examples is None else arguments.examples
+    return _external(arguments, count) if arguments.model else _from_run(arguments, count)
+
+
+@contextmanager
+def result_file(arguments: argparse.Namespace, name: str, world: World) -> Iterator[Path]:
+    """Reserve a JSON file that does not exist yet, so that no result is lost, of whatever process.
+
+    Args:
+        arguments: with the flag --output, and the run folder where it is without that flag
+        name: what it is called without that flag
+        world: the processes that share the work; one of them holds the reservation
+
+    Raises:
+        UserError: if it exists, another process is about to write it, or it cannot be written
+    """
+    wanted: Path | None = arguments.output
+    folder: Path = arguments.run_folder or Path()
+    with ExitStack() as held:
+
+        def reserve() -> Path:
+            if wanted is None:
+                return held.enter_context(reserved(name, ready_folder(folder, "--output"), ".json"))
+            if os.path.lexists(wanted):
+                raise UserError(f"--output: {wanted} exists already; choose another name")
+            ready_folder(wanted.parent, "--output")
+            held.enter_context(reservation(wanted))
+            return wanted
+
+        yield world.on_main(reserve)
+
+
+def _from_run(arguments: argparse.Namespace, examples: int | None) -> Target:
+    """Take model, weights, data and threat from a run folder; flags may change data and threat."""
+    from soar import data, runs, threat
+    from soar.evaluation.target import Target
+
+    if arguments.run_folder is None:
+        raise UserError("which model? Give a run folder, or --model MODULE:CALLABLE and --weights FILE")
+    if arguments.weights is not None:
+        raise UserError("--weights goes with --model; a run folder has its own weights")
+    opened = runs.find(arguments.run_folder, arguments.checkpoint)
+    recipe = opened.recipe
+    other = arguments.data is not None and arguments.data != recipe.data.name
+    return Target.from_run(
+        opened,
+        root=arguments.root,
+        data=data.load(arguments.data, root=arguments.root, seed=recipe.seed) if other else None,
+        split=arguments.split,
+        examples=examples,
+        threat=threat.threat(arguments.norm or recipe.threat.norm, arguments.eps or recipe.threat.eps),
+        seed=arguments.seed,
+        batch_size=arguments.batch_size,
+        progress=mode(arguments),
+    )
+
+
+def _external(arguments: argparse.Namespace, examples: int | None) -> Target:
+    """Build a model from elsewhere."""
+    from soar import data, threat
+    from soar.evaluation.target import Target
+
+    if arguments.run_folder is not None:
+        raise UserError(f"got both the run {arguments.run_folder} and --model; give one of them")
+    for flag in ("data", "eps"):
+        if getattr(arguments, flag) is None:
+            raise UserError(f"--model needs --{flag} too")
+    limits = threat.threat(arguments.norm or "linf", arguments.eps)
+    model, weights = external_model(arguments)
+    source = data.load(arguments.data, root=arguments.root)
+    split: Split = getattr(source, arguments.split)
+    return Target(
+        model=model,
+        data=split if examples is None else split.first(examples),
+        threat=limits,
+        seed=arguments.seed,
+        batch_size=arguments.batch_size,
+        progress=mode(arguments),
+        name=arguments.model if arguments.weights is None else f"{arguments.model} {arguments.weights}",
+        data_name=f"{source.name} ({arguments.split})",
+        class_names=tuple(source.classes),
+        weights=weights,
+    )
+
+
+def external_model(arguments: argparse.Namespace) -> tuple[nn.Module, Weights | None]:
+    """Build the model of --model and fill it with --weights; without them, say what it is evaluated with.
+
+    Raises:
+        UserError: if it cannot be built, or the weights are not its own
+    """
+    from soar.models.external import build_external, load_external_weights
+
+    if arguments.checkpoint is not None:
+        raise UserError("--checkpoint goes with a run folder; give the weights of --model with --weights")
+    model = build_external(arguments.model)
+    if arguments.weights is None:
+        # A model without training is legitimate, and some functions load weights themselves.
+        text = f"no --weights: {arguments.model} keeps the weights that it is built with"
+        warnings.warn(text, stacklevel=2)
+        return model, None
+    return model, load_external_weights(model, arguments.weights)

@@ -1,0 +1,215 @@
+"""What training and attacks cost: passes through the network and floating-point operations, counted.
+
+`Counter` counts whatever runs while it is entered. `count_objective` and `count_attack` count one update of
+an objective and one attack on a stand-in network: passes do not depend on the network, and their work in
+forward passes hardly does. `soar.cost.training` adds up whole trainings, `soar.cost.step` times single steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from functools import cache
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from soar import attacks
+from soar.attacks.attack import ATTACKS, Attack
+from soar.cost.workload import THREAT, Workload, build
+from soar.model_state import probing
+from soar.objectives import Objective
+from soar.objectives.inner_passes import statistics
+from soar.threat import Threat
+
+_TINY_RADIUS = 1e-6
+_SHORT = (2, 3)
+_CLASSES = 10
+
+
+class Counter(TorchDispatchMode):
+    """Count the passes through a model and all floating-point operations while it is entered.
+
+    PyTorch's own FlopCounterMode does not work with gradients inside a training step.
+
+    Args:
+        model: the model whose passes count
+
+    Attributes:
+        forwards: batches that went through the model
+        backwards: gradients that came back through its logits; the last backward pass of a gradient penalty
+            comes back through every point at which the penalty takes a gradient
+        flop: operations of matrix products and convolutions; a multiplication with an addition counts two
+
+    >>> model = nn.Linear(3, 2)
+    >>> with Counter(model) as counter:
+    ...     model(torch.ones(1, 3)).sum().backward()
+    >>> counter.forwards, counter.backwards, counter.flop
+    (1, 1, 24.0)
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.forwards = self.backwards = 0
+        self.flop = 0.0
+        self._model = model
+
+    def __enter__(self) -> Self:
+        self._hook = self._model.register_forward_hook(self._count_forward)
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self._hook.remove()
+
+    def _count_forward(self, _: nn.Module, __: Any, logits: Tensor) -> None:
+        self.forwards += 1
+        if logits.requires_grad:
+            logits.register_hook(self._count_backward)
+
+    def _count_backward(self, _: Tensor) -> None:
+        self.backwards += 1
+
+    def __torch_dispatch__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+        result = function(*given, **(named or {}))
+        formula = flop_registry.get(function._overloadpacket)
+        if formula is not None:
+            self.flop += formula(*given, **(named or {}), out_val=result)
+        return result
+
+
+class PassCount(NamedTuple):
+    """The passes of each image through a network.
+
+    Args:
+        forwards: forward passes
+        backwards: backward passes
+        work: floating-point operations of all of them, in forward passes of the same images
+    """
+
+    forwards: int
+    backwards: int
+    work: float
+
+
+_STAND_IN = Workload(
+    name="stand-in", model="resnet10", options=(("width", 16),), image_shape=(3, 8, 8), batch_size=2
+)
+
+
+def count_update(objective: Objective, x: Tensor, y: Tensor) -> PassCount:
+    """Count the passes of one update: the loss of an objective on a batch and its gradient.
+
+    Args:
+        objective: an objective, as of `build`
+        x: images
+        y: labels
+    """
+    with Counter(objective.model) as counter:
+        objective(x, y, torch.arange(len(y)), 0).loss.backward()
+    return PassCount(counter.forwards, counter.backwards, counter.flop / _forward_flop(objective.model, x))
+
+
+@cache
+def count_objective(name: str, **options: Any) -> PassCount:
+    """Count the passes of one update of an objective, on a stand-in network.
+
+    Args:
+        name: a name of `soar list objectives`
+        options: options of the objective, as in a recipe
+
+    Raises:
+        UserError: if the objective or one of its options does not exist
+
+    >>> count_objective("adversarial", steps=10)[:2], count_objective("standard")[:2]
+    ((11, 11), (1, 1))
+    """
+    return count_update(*build({"name": name, **options}, _STAND_IN))
+
+
+@cache
+def count_attack(name: str, **options: Any) -> PassCount:
+    """Count the passes of an attack on an image that it never fools, on a stand-in network.
+
+    Steps, queries, restarts and targets may be many, and passes are linear in each of them: a few short
+    attacks are counted, and the lines through them extended. FAB's gradients depend on the image a little.
+
+    Args:
+        name: a name of `soar list attacks`
+        options: options of the attack
+
+    Raises:
+        UserError: if the attack or one of its options does not exist
+
+    >>> count_attack("pgd", steps=1000, restarts=50)[:2]
+    (50051, 50000)
+    """
+    attack = ATTACKS.build(name, options)
+    (objective, images, _) = build("standard", _STAND_IN)
+    model = objective.model
+    sizes = {size: getattr(attack, size) for size in _sizes(attack)}
+    total = torch.zeros(3, dtype=torch.float64)
+    for corner in product(_SHORT, repeat=len(sizes)):
+        short = replace(attack, **dict(zip(sizes, corner, strict=True)))  # type: ignore[type-var]
+        with Counter(model) as counter:
+            passes = run_unfooled(model, short, THREAT, images)
+        # The weights of linear interpolation, which also extrapolate.
+        weight = prod(
+            n - _SHORT[0] if at == _SHORT[1] else _SHORT[1] - n
+            for n, at in zip(sizes.values(), corner, strict=True)
+        )
+        total += weight * torch.tensor([*passes, counter.flop], dtype=torch.float64)
+    forwards, backwards, flop = total.tolist()
+    return PassCount(round(forwards), round(backwards), flop / _forward_flop(model, images))
+
+
+def run_unfooled(
+    model: nn.Module, attack: Attack[Any], threat: Threat, images: Tensor, *, batch_size: int = 128
+) -> tuple[int, int]:
+    """Attack the predictions of a model within a radius so small that no image leaves the attack early.
+
+    Args:
+        model: any classifier
+        attack: the attack
+        threat: only its norm matters
+        images: images
+        batch_size: images in a batch
+
+    Returns:
+        The forward and backward passes of an image, with the prediction for the clean image.
+    """
+    with probing(model):
+        logits = attacks.predict(model, images, batch_size)
+    found = attacks.run(
+        model,
+        attack,
+        threat.scaled(_TINY_RADIUS),
+        images,
+        logits.argmax(dim=1),
+        batch_size=batch_size,
+        clean_logits=logits,
+    )
+    return 1 + int(found.forward.max()), int(found.backward.max())
+
+
+def _sizes(attack: Attack[Any]) -> list[str]:
+    """Return the options of an attack that its number of passes grows with and that are large."""
+
+    def passes(size: str, n: int) -> int:
+        changed = replace(attack, **{size: n})  # type: ignore[type-var]
+        return changed.budget * changed.entries(_CLASSES)
+
+    whole = {one.name: getattr(attack, one.name) for one in fields(attack)}  # type: ignore[arg-type]
+    large = [size for size, n in whole.items() if type(n) is int and n > _SHORT[1]]
+    return [size for size in large if passes(size, _SHORT[0]) != passes(size, _SHORT[1])]
+
+
+def _forward_flop(model: nn.Module, x: Tensor) -> float:
+    with Counter(model) as counter, statistics(model, "batch"), torch.no_grad():
+        model(x)
+    return counter.flop

@@ -1,0 +1,128 @@
+"""How long jobs may take: counted passes through the network, at a rough rate of operations.
+
+Good to a factor of two; how fast a machine really is becomes known once it has worked for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import torch
+
+from soar import models
+from soar.attacks.attack import Attack
+from soar.cost import Counter, count_objective
+from soar.cost.training import STILL_ROBUST
+from soar.evaluation.suites import resolve
+from soar.experiments.experiment import Measurement
+from soar.experiments.measure.accuracy import attack_of
+from soar.experiments.measure.cost import PASSES, RATIO, REFERENCE
+from soar.options import parse_spec
+from soar.recipes import Recipe
+
+START_UP = 3.0
+"""seconds of a process before it does anything; a table of many short measurements takes little else"""
+LEFT_BY_LARGER_BALL = 0.35
+"""the share of an attack that is left to do where its outcome in a larger ball is known"""
+# Floating-point operations a second: measured on one core of a server, assumed for one GPU.
+_RATE = {"cpu": 8e10, "cuda": 8e12}
+# Images and their shape where data need not be there yet; any other data count like the bundled sample.
+_IMAGES = {"cifar10": 50_000, "svhn": 73_257, "fashion-mnist": 60_000}
+_SAMPLE = 10_000
+_COLOR, _GRAY = (3, 32, 32), (1, 28, 28)
+_CLASSES = 10
+# A forward pass with its gradient, in forward passes.
+_WITH_GRADIENT = 3.0
+
+
+def training_images(recipe: Recipe) -> int:
+    """Return how many images a training sees, each as often as it is seen.
+
+    >>> from soar.recipes import load
+    >>> training_images(load("cifar10-standard", ["--epochs", "2"]))
+    90000
+    """
+    training = recipe.training
+    images = _IMAGES.get(recipe.data.name, _SAMPLE)
+    held_out = min(images // 10, 5000) if recipe.data.validation is None else recipe.data.validation
+    images = training.epochs * (images - held_out)
+    most = images if training.max_steps is None else training.max_steps * training.batch_size
+    return min(images, most)
+
+
+def train_seconds(recipe: Recipe, device: str = "cpu") -> float:
+    """Return how long a training may take."""
+    options = {key: value for key, value in recipe.objective.items() if key != "name"}
+    passes = count_objective(recipe.objective["name"], **options).work
+    return training_images(recipe) * passes * _seconds(recipe.model, _shape(recipe), device)
+
+
+def measure_seconds(measurement: Measurement, recipe: Recipe | None, device: str = "cpu") -> float:
+    """Return how long a measurement may take.
+
+    Args:
+        measurement: what is measured
+        recipe: of the network; None where there is none
+        device: where it runs
+    """
+    if measurement.kind == "cost":
+        return START_UP + _cost_seconds(measurement.options)
+    if recipe is None:
+        return START_UP
+    each = _seconds(recipe.model, _shape(recipe), device)
+    return START_UP + measurement.examples * _passes(measurement) * each
+
+
+def _passes(measurement: Measurement) -> float:
+    """Return the work of a measurement for one image, in forward passes."""
+    options = measurement.options
+    if measurement.kind == "accuracy":
+        return _attack_passes(attack_of(dict(options))) * STILL_ROBUST
+    if measurement.kind == "assessment":
+        return sum(_attack_passes(one.attack) for one in resolve(options["attacks"])) * STILL_ROBUST
+    gradients = {
+        "points": float(options.get("steps", 0)),
+        "relaxation": float(options.get("steps", 0)),
+        "samples": float(options.get("samples", 0) + 3),
+        "confidence": 3.0,
+    }
+    return _WITH_GRADIENT * gradients[measurement.kind] if measurement.kind in gradients else 1.0
+
+
+def _attack_passes(attack: Attack[Any]) -> float:
+    """Return the forward passes of an attack on an image that it never fools."""
+    queries = attack.budget * attack.entries(_CLASSES)
+    return float(queries if hasattr(attack, "queries") else _WITH_GRADIENT * queries)
+
+
+def _cost_seconds(options: Mapping[str, Any]) -> float:
+    """Return how long it takes to count or to time training steps, on one core at every scale."""
+    if options["what"] in PASSES or "objective" not in options:
+        return 0.0
+    names = [options["objective"], *([REFERENCE] if options["what"].startswith(RATIO) else [])]
+    passes = sum(count_objective(parse_spec(one, "objectives")[0]).work for one in names)
+    images: int = options["batch_size"] * (options["repeats"] + 1)  # the first step only warms up
+    model = {"name": options["model"], **options["options"]}
+    return images * passes * _seconds(model, _COLOR, "cpu")
+
+
+def _shape(recipe: Recipe) -> tuple[int, int, int]:
+    return _GRAY if recipe.data.name.startswith("fashion") else _COLOR
+
+
+def _seconds(model: Mapping[str, Any], shape: tuple[int, int, int], device: str) -> float:
+    """Return the seconds of one forward pass of one image."""
+    rate = _RATE["cpu" if device == "cpu" else "cuda"]
+    return _forward_operations(tuple(sorted(model.items())), shape) / rate
+
+
+@cache
+def _forward_operations(model: tuple[tuple[str, Any], ...], shape: tuple[int, int, int]) -> float:
+    """Count the floating-point operations of one image's forward pass."""
+    options = dict(model)
+    network = models.build(options.pop("name"), seed=0, image_shape=shape, options=options).eval()
+    with Counter(network) as counter, torch.no_grad():
+        network(torch.zeros(1, *shape))
+    return counter.flop

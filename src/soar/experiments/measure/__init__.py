@@ -1,0 +1,80 @@
+"""How each number of a table is measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from soar.errors import unknown
+from soar.evaluation.attack_result import bits
+from soar.evaluation.journal import remove_journals
+from soar.experiments.cache import Log, validation_scores
+from soar.experiments.measure.accuracy import accuracy, assessment, clean, journal_of
+from soar.experiments.measure.cost import cost, theory
+from soar.experiments.measure.regularization import confidence, relaxation, samples
+from soar.experiments.measure.task import Found, Task
+from soar.experiments.measure.transfer import points, transfer
+
+KINDS: dict[str, Callable[[Task], Found]] = {
+    "clean": clean,
+    "accuracy": accuracy,
+    "assessment": assessment,
+    "points": points,
+    "transfer": transfer,
+    "confidence": confidence,
+    "relaxation": relaxation,
+    "samples": samples,
+    "cost": cost,
+    "theory": theory,
+}
+
+
+def measure(payload: Mapping[str, Any], log: Log = lambda _: None) -> dict[str, Any]:
+    """Do a measurement; one that was interrupted is resumed where attacks have left a journal.
+
+    Args:
+        payload: of a "measure" job: network, measurement, examples, seed, sources, cache, root and device,
+            and `given` for a network with weights of a user's own
+        log: takes lines of progress
+
+    Returns:
+        The value in the table's unit, its interval, which examples are correctly classified where it is an
+        accuracy, the number of each example where it is a mean, passes per example, seconds, and details.
+
+    Raises:
+        UserError: if a network or its data are not there
+    """
+    kind = payload["measurement"]["kind"]
+    if kind not in KINDS:
+        raise unknown("measurement", kind, KINDS, "kind")
+    began = time.monotonic()
+    task = Task(payload, log)
+    found = KINDS[kind](task)
+    details = dict(found.details)
+    if payload["network"] and "given" not in payload:
+        # A sweep is selected by this; the paper selected on the test set.
+        details["validation"] = validation_scores(task.cache.network(payload["network"])).get("robust")
+    return {
+        **_plain(found),
+        "forward": found.forward,
+        "backward": found.backward,
+        "seconds": round(time.monotonic() - began, 3),
+        "details": details,
+        "parts": {name: _plain(part) for name, part in found.parts.items()},
+    }
+
+
+def _plain(found: Found) -> dict[str, Any]:
+    return {
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
+        "correct": None if found.correct is None else bits(found.correct),
+        "each": None if found.each is None else [float(f"{one:.7g}") for one in found.each.tolist()],
+    }
+
+
+def tidy(payload: Mapping[str, Any]) -> None:
+    """Remove the journal of a measurement, once its result is stored."""
+    remove_journals(journal_of(Task(payload)))

@@ -1,1 +1,0 @@
-"""How each number of a table is measured, one kind a file."""

@@ -1,1 +1,0 @@
-"""What a table needs: scales, networks, columns, experiments, and the plan of the work."""

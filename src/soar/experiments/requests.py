@@ -1,0 +1,178 @@
+"""From an experiment to jobs: every number that is wanted, and the trainings and measurements it takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from soar.experiments.cache import Cache
+from soar.experiments.estimates import LEFT_BY_LARGER_BALL, measure_seconds, train_seconds
+from soar.experiments.experiment import RECORD, Experiment, Measurement, Network
+from soar.experiments.jobs import Job
+from soar.recipes import Recipe
+
+NO_WEIGHTS: Mapping[str, str] = {}
+
+
+class Request(NamedTuple):
+    """One number of one seed that a table needs."""
+
+    row: str
+    column: str
+    measurement: Measurement
+    network: Network | None
+    sources: dict[str, Network]
+    seed: int
+    larger: Measurement | None = None
+    """the same measurement in a larger ball, where that settles a part of this one"""
+
+    @property
+    def key(self) -> str:
+        """The key its result is stored under; of a record, that of the network."""
+        of = self.network.key if self.network else ""
+        if self.measurement.kind == RECORD:
+            return of
+        return self.measurement.key(of, [one.key for one in self.sources.values()], self.seed)
+
+    @property
+    def larger_key(self) -> str:
+        """The key of the result in the larger ball; empty where there is none."""
+        return self._replace(measurement=self.larger).key if self.larger else ""
+
+
+def requests(
+    experiment: Experiment,
+    *,
+    seeds: int = 1,
+    only: Collection[str] = (),
+    weights: Mapping[str, str] = NO_WEIGHTS,
+) -> Iterator[Request]:
+    """Iterate over every number that an experiment needs, row by row, also those that are missing here.
+
+    Args:
+        experiment: what to measure
+        seeds: how many trainings of each network, with the recipe's seed and those after it
+        only: rows to work on; all when empty
+        weights: files of the user's own by row, in place of trainings
+    """
+    for row in experiment.rows:
+        if only and row.name not in only:
+            continue
+        own = weights.get(row.name)
+        # There is one file of weights, and one theory: more seeds would return the same again.
+        for seed in range(seeds if row.network is not None and own is None else 1):
+            measured = None if row.network is None else experiment.network(row.network, seed)
+            if measured is not None and own is not None:
+                measured = measured.with_weights(own)
+            for column, measurement in row.columns.items():
+                sources = {name: experiment.network(name, seed) for name in measurement.sources}
+                larger = measurement.in_larger_ball(row.columns.values())
+                yield Request(row.name, column, measurement, measured, sources, seed, larger)
+
+
+def jobs(
+    experiment: Experiment,
+    cache: Cache,
+    *,
+    seeds: int = 1,
+    only: Collection[str] = (),
+    root: Path | None = None,
+    device: str = "cpu",
+    weights: Mapping[str, str] = NO_WEIGHTS,
+) -> list[Job]:
+    """Return everything that has to be done for an experiment, each job once and after what it needs.
+
+    Args:
+        experiment: what to measure
+        cache: where networks and results are kept
+        seeds: how many trainings of each network
+        only: rows to work on; all when empty
+        root: the folder of all data sets
+        device: such as "cpu" or "cuda"
+        weights: files of the user's own by row, in place of trainings
+    """
+    common = {"cache": str(cache.folder), "root": None if root is None else str(root), "device": device}
+    found: dict[str, Job] = {}
+    missing = [row.name for row in experiment.rows if row.missing and row.name not in weights]
+    for request in requests(experiment, seeds=seeds, only=only, weights=weights):
+        if request.row in missing:
+            continue
+        needs = []
+        for one in (request.network, *request.sources.values()):
+            if one is not None:
+                needs += _training(one, common, found)
+        if request.measurement.kind == RECORD:
+            continue
+        if request.measurement.kind == "transfer":
+            needs.append(_points(request, common, found))
+        if request.larger:
+            needs.append(request.larger_key)
+        job = _measuring(request, common, tuple(dict.fromkeys(needs)))
+        found.setdefault(job.key, job)
+    return list(found.values())
+
+
+def _training(one: Network, common: dict[str, Any], found: dict[str, Job]) -> list[str]:
+    """Add the training of a network, and before it that of the one it starts from; return its key."""
+    if one.weights:
+        return []
+    before = [] if one.start is None else _training(one.start, common, found)
+    payload = {"recipe": _plain(one.recipe), "start": one.start.key if one.start else "", "processes": 1}
+    job = Job(
+        key=one.key,
+        kind="train",
+        title=f"train {one.title}, seed {one.recipe.seed}",
+        payload={**payload, **common},
+        needs=tuple(before),
+        seconds=train_seconds(one.recipe),
+    )
+    found.setdefault(job.key, job)
+    return [job.key]
+
+
+def _points(request: Request, common: dict[str, Any], found: dict[str, Job]) -> str:
+    """Add a job that finds points on a source, once for all networks they are shown to; return its key."""
+    (source,) = request.sources.values()
+    measurement = request.measurement
+    points = Measurement(kind="points", options=measurement.options, examples=measurement.examples)
+    asked = Request(source.title, request.column, points, source, {}, request.seed)
+    job = _measuring(asked, common, (source.key,))
+    found.setdefault(job.key, job)
+    return job.key
+
+
+def _measuring(request: Request, common: dict[str, Any], needs: tuple[str, ...]) -> Job:
+    measured, measurement = request.network, request.measurement
+    payload: dict[str, Any] = {
+        "network": measured.key if measured else "",
+        "measurement": {"kind": measurement.kind, "options": dict(measurement.options)},
+        "examples": measurement.examples,
+        "seed": request.seed,
+        "sources": {name: one.key for name, one in request.sources.items()},
+        **common,
+    }
+    if request.larger:
+        payload["larger"] = request.larger_key
+    if measured is not None and measured.weights:
+        payload["given"] = {"weights": measured.weights, "recipe": _plain(measured.recipe)}
+    of = measured.title if measured else request.row
+    # A measurement with parts is one job for several columns.
+    what = measurement.kind if measurement.part else request.column
+    seconds = measure_seconds(measurement, measured.recipe if measured else None)
+    return Job(
+        key=request.key,
+        kind="measure",
+        title=f"{what} of {of}, seed {request.seed}",
+        payload=payload,
+        needs=needs,
+        seconds=seconds * LEFT_BY_LARGER_BALL if request.larger else seconds,
+        alone=measurement.kind == "cost",
+    )
+
+
+def _plain(recipe: Recipe) -> dict[str, Any]:
+    """Return a recipe as it comes out of a JSON file, lists in place of tuples."""
+    table: dict[str, Any] = json.loads(json.dumps(recipe.as_table()))
+    return table

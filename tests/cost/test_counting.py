@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from soar import attacks
+from soar.cost import Counter, count_attack, count_objective, run_unfooled
+from soar.cost.workload import THREAT, Workload, build
+from soar.errors import UserError
+from soar.objectives import OBJECTIVES
+
+
+def test_a_counter_counts_only_while_it_is_entered_and_leaves_no_hook() -> None:
+    model, x = nn.Linear(3, 2), torch.ones(4, 3, requires_grad=True)
+    model(x).sum().backward()
+    with Counter(model) as counter:
+        model(x).sum().backward()
+        model(x)
+    model(x).sum().backward()
+    # Each product has 4 x 3 x 2 multiplications; backward, one is for the weights and one for the input.
+    assert (counter.forwards, counter.backwards, counter.flop) == (2, 1, 4 * 2 * 24)
+    assert not model._forward_hooks
+
+
+@pytest.mark.parametrize(
+    "name, options, passes, work",
+    [
+        ("standard", {}, (1, 1), 3),
+        ("adversarial", {"steps": 10}, (11, 11), 23),
+        ("trades", {"steps": 10}, (12, 12), 26),
+        ("mma", {"steps": 3, "bisections": 4}, (9, 5), 16),
+        ("foar", {}, (2, 3), 8),
+        ("soar", {}, (2, 4), 12),
+    ],
+)
+def test_passes_and_work_of_an_update_are_the_arithmetic_of_the_method(
+    name: str, options: dict[str, Any], passes: tuple[int, int], work: int
+) -> None:
+    found = count_objective(name, **options)
+    assert found[:2] == passes
+    # The first layer needs no gradient of the image in the last pass, which spares a part of one pass.
+    assert found.work == pytest.approx(work, abs=0.06)
+
+
+def test_every_registered_objective_is_counted_with_its_defaults() -> None:
+    standard = count_objective("standard")
+    for entry in OBJECTIVES:
+        assert count_objective(entry.name).work >= standard.work
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("fgsm", {}),
+        ("pgd", {"steps": 1}),
+        ("pgd", {"steps": 7, "restarts": 4}),
+        ("apgd", {"steps": 12}),
+        ("apgd-t", {"steps": 6, "targets": 5}),
+        ("square", {"queries": 20}),
+        ("simba", {"queries": 20}),
+    ],
+)
+def test_the_extended_lines_meet_the_passes_of_the_whole_attack(name: str, options: dict[str, Any]) -> None:
+    objective, images, _ = build(
+        "standard",
+        Workload(name="n", model="resnet10", options=(("width", 4),), image_shape=(3, 8, 8), batch_size=2),
+    )
+    whole = run_unfooled(objective.model, attacks.ATTACKS.build(name, options), THREAT, images)
+    found = count_attack(name, **options)
+    assert found[:2] == whole
+    assert found.work == pytest.approx(sum(whole))
+
+
+def test_the_passes_of_an_attack_that_depend_on_the_image_are_estimated() -> None:
+    found = count_attack("fab", steps=5, targets=4)
+    assert found.forwards == 1 + 2 * 5 * 4 and found.backwards == pytest.approx(5 * 4, abs=2)
+
+
+def test_an_attack_of_any_length_is_counted_at_once() -> None:
+    assert count_attack("pgd", steps=10**6, restarts=1000)[:2] == (1 + 1000 * (10**6 + 1), 10**9)
+
+
+def test_unknown_names_and_options_are_refused() -> None:
+    with pytest.raises(UserError, match="did you mean 'trades'"):
+        count_objective("tradse")
+    with pytest.raises(UserError, match="unknown option of PGD 'stepz'"):
+        count_attack("pgd", stepz=3)
