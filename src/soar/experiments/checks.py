@@ -135,7 +135,7 @@ class Check:
         return check
 
     def comparisons(self) -> Iterator[Callable[[Rows], Decision]]:
-        """Return a comparison for every combination of names; each raises MissingError without its numbers."""
+        """Return a comparison for every combination; it raises MissingError where a number is missing."""
         rows, columns = _listed(self.rows), _listed(self.columns)
         for first, second in self._pairs(self.above, self.above_columns):
             yield partial(_above, first, second, self.by)
@@ -146,10 +146,10 @@ class Check:
                 yield partial(_level, at, "over", self.over)
             if self.under is not None:
                 yield partial(_level, at, "under", self.under)
-        for row in rows if self.between else ():
+        for row in rows:
             for other in _listed(self.lose_more_than):
-                if other != row:
-                    yield partial(_loses_more, row, other, *self.between)
+                if self.between and other != row:
+                    yield partial(_loses_more, row, other, self.between)
         for column in columns:
             for before, row in pairwise(_listed(self.rising)):
                 yield partial(_above, At(row, column), At(before, column), 0.0)
@@ -225,8 +225,9 @@ def _level(at: At, side: str, level: float, rows: Rows) -> Decision:
     return _over(Estimate(-found.value, -found.high, -found.low), -level, why)
 
 
-def _loses_more(row: str, other: str, start: str, end: str, rows: Rows) -> Decision:
+def _loses_more(row: str, other: str, between: tuple[str, str], rows: Rows) -> Decision:
     """Compare two differences as if they were independent, which makes the interval rather too wide."""
+    start, end = between
     lost, less = (_difference(At(one, start), At(one, end), rows) for one in (row, other))
     found = lost - less
     losses = f"{row} loses {lost.value:.2f} and {other} {less.value:.2f} from {start} to {end}"

@@ -1,6 +1,6 @@
 """Experiments as TOML files: networks trained by recipes, what is measured on them, what the paper claims.
 
-A file has the fields of `File` and its parts, such as
+A file has the fields of `schema.File`, such as
 
     title = "Does a larger step help?"
     recipe = "demo-soar"
@@ -14,34 +14,35 @@ A file has the fields of `File` and its parts, such as
     name = "step 1"
     start_from = "standard"
     fields.objective.step = 1.0
-
-A table whose keys are all scales, such as `{ small = 4, paper = 200 }`, stands for its value at the scale.
-The smoke scale takes that of small where it has none of its own, and what a scale lacks is as if it were not
-written.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
-
-from msgspec import Meta
 
 from soar import recipes
 from soar.data.catalog import FETCHABLE, holding
 from soar.errors import UserError, unknown
 from soar.evaluation.assessment import CLEAN, WORST
 from soar.evaluation.suites import resolve
-from soar.experiments.checks import Check
 from soar.experiments.claims import Claim
 from soar.experiments.experiment import RECORD, Experiment, Measurement, Row, Training
-from soar.experiments.networks import Networks, NetworkTable, Scale, Table, at_scale, check_fields, typed
+from soar.experiments.networks import Networks
+from soar.experiments.schema import (
+    AssessmentTable,
+    File,
+    NetworkTable,
+    RowTable,
+    SharedFile,
+    Table,
+    at_scale,
+    typed,
+)
 
 _FOLDER = Path(__file__).parent
-_ATTACKS = ("pgd:steps=20", "pgd:steps=20,loss=margin")
 _TABLES = (
     *("adv_linf", "autoattack_linf", "soar_complete", "foar", "bbox", "confidence", "number-of-samples"),
     *("relaxation", "soar-model-capacity", "cure_llr", "trades", "mart", "mma", "adv_l2"),
@@ -49,81 +50,9 @@ _TABLES = (
     *("adv_linf_with_std", "bbox_with_std", "cost", "theory"),
 )
 _OWN_OPTIONS = ("clean", "assessment", RECORD)
-_KINDS = ("accuracy", "transfer", "confidence", "relaxation", "samples", "cost", "theory", *_OWN_OPTIONS)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowTable(NetworkTable):
-    """An entry of `rows`: its network is one of the file's, or described by the keys of one."""
-
-    name: str
-    network: str = ""
-    options: Table = field(default_factory=dict)
-    """Of the measurements of all columns."""
-    paper: tuple[float | Literal["-"], ...] = ()
-    """What the paper prints, in the order of the columns."""
-    paper_std: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClaimTable:
-    """An entry of `claims`."""
-
-    text: str
-    source: str = ""
-    checks: tuple[Check, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shared:
-    """A file of networks and scales that other files share."""
-
-    networks: dict[str, Table] = field(default_factory=dict)
-    scales: dict[str, Scale] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class File:
-    """A whole file.
-
-    A column has a name, a kind, options of the measurement and, for transfer, a source: a network of the file,
-    whose own row leaves the column out. A column of kind assessment (attacks, split) has no name: it stands
-    for one of clean accuracy, one for each attack and one for the worst case. One of kind record (what) reads
-    what training has written.
-    """
-
-    title: str
-    """What it shows, in one line."""
-    recipe: str = ""
-    """Of networks that name none."""
-    examples: Annotated[int, Meta(ge=1)] = 1000
-    """Number of test images; a scale has its own."""
-    unit: str = "percent"
-    row_key: str = "training"
-    """What a row is."""
-    selects: bool = False
-    """Whether rows are values of one parameter, the best of which validation selects."""
-    shared: str = ""
-    """A file beside this one with more networks, and the scales."""
-    caution: str = "{scale}"
-    """How it differs from what the paper did; {scale} stands for what the scale says about that."""
-    columns: tuple[Table, ...] = (
-        {"kind": "assessment"},
-        {"name": "trained in", "kind": RECORD, "what": "seconds"},
-    )
-    rows: tuple[RowTable, ...]
-    fields: Table = field(default_factory=dict)
-    """Of all recipes."""
-    options: Table = field(default_factory=dict)
-    """Of the measurements of all columns, but those of kind clean, assessment and record."""
-    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Rows or columns that claims name together."""
-    networks: dict[str, Table] = field(default_factory=dict)
-    claims: tuple[ClaimTable, ...] = ()
-
-
-SCALES = typed(recipes.read(_FOLDER / "paper" / "networks.toml"), Shared, "networks.toml").scales
-"""how large the paper's tables can be made"""
+_WITHOUT_NETWORK = ("cost", "theory")
+_ON_NETWORKS = ("accuracy", "transfer", "confidence", "relaxation", "samples")
+_KINDS = (*_ON_NETWORKS, *_WITHOUT_NETWORK, *_OWN_OPTIONS)
 
 
 def tables() -> tuple[str, ...]:
@@ -134,17 +63,6 @@ def tables() -> tuple[str, ...]:
 def studies() -> list[str]:
     """Return the names of the studies that come with the package."""
     return sorted(path.stem for path in (_FOLDER / "studies").glob("*.toml"))
-
-
-def scale(name: str) -> Scale:
-    """Return a scale of the paper's tables by its name.
-
-    Raises:
-        UserError: if there is none of that name
-    """
-    if name not in SCALES:
-        raise unknown("scale", name, SCALES, "flag --scale")
-    return SCALES[name]
 
 
 def load(
@@ -174,27 +92,22 @@ def load(
     path = _path(name)
     table = recipes.read(path)
     beside = recipes.read(path.parent / str(table["shared"])) if "shared" in table else {}
-    shared = typed(beside, Shared, str(table.get("shared")))
-    if scale and scale not in shared.scales:
-        raise unknown("scale", scale, shared.scales or ["(none)"], f"{name}, flag --scale")
-    size = (scale or "small") if shared.scales else ""
+    at_size = {"networks": at_scale(beside.get("networks", {}), scale or "small")}
+    scales = typed({**beside, **at_size}, SharedFile, str(table.get("shared"))).scales
+    if scale and scale not in scales:
+        raise unknown("scale", scale, scales or ["none"], "flag --scale")
+    size = (scale or "small") if scales else ""
     file = _file(at_scale(table, size), name)
-    in_rows = {
-        row["name"]: {key: row[key] for key in row if key in NetworkTable.__dataclass_fields__}
-        for row in table["rows"]
-        if "network" not in row
-    }
     networks = Networks(
-        tables={**shared.networks, **table.get("networks", {}), **in_rows},
+        tables=_networks(name, beside.get("networks", {}), table.get("networks", {}), _in_rows(table)),
         origin=name,
         scale=size,
-        settings=shared.scales.get(size),
+        settings=scales.get(size),
         recipe=file.recipe,
         changes=file.fields,
         flags=recipes.parse(flags),
     )
-    reader = _Reader(file=file, networks=networks, examples=examples, root=root)
-    return reader.experiment(path.stem)
+    return _Reader(file=file, networks=networks, examples=examples, root=root).experiment(path.stem)
 
 
 def folder_name(row: str) -> str:
@@ -216,11 +129,7 @@ def _path(name: str) -> Path:
 
 
 def _file(table: Table, origin: str) -> File:
-    """Check everything but networks."""
-    for key, kind in (("rows", RowTable), ("claims", ClaimTable)):
-        entries = table.get(key)
-        for entry in entries if isinstance(entries, list) else ():
-            check_fields(entry, kind, origin)
+    """Check a file but for what networks and claims refer to."""
     file = typed(table, File, origin)
     if not file.rows:
         raise UserError(f"{origin}: got no rows, expected at least one (field rows)")
@@ -235,6 +144,30 @@ def _file(table: Table, origin: str) -> File:
     return file
 
 
+def _networks(origin: str, *groups: dict[str, Table]) -> dict[str, Table]:
+    """Join tables of networks."""
+    found: dict[str, Table] = {}
+    for name, table in (one for group in groups for one in group.items()):
+        if name in found:
+            raise UserError(f"{origin}: got two networks called '{name}' (fields networks and rows)")
+        found[name] = table
+    return found
+
+
+def _in_rows(table: Table) -> dict[str, Table]:
+    """Return the networks that rows describe themselves, named like the rows."""
+    keys = NetworkTable.__dataclass_fields__
+    rows = [row for row in table["rows"] if "network" not in row]
+    return {row["name"]: {key: row[key] for key in row if key in keys} for row in rows}
+
+
+def _assessment(table: AssessmentTable) -> dict[str, Measurement]:
+    """Return the columns of an assessment, all of them parts of one measurement."""
+    options = {"attacks": list(table.attacks), "split": table.split}
+    parts = (CLEAN, *(one.attack.label for one in resolve(table.attacks)), WORST)
+    return {part: Measurement(kind="assessment", options=options, part=part) for part in parts}
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Reader:
     """Makes an experiment of a file."""
@@ -246,7 +179,7 @@ class _Reader:
 
     def experiment(self, name: str) -> Experiment:
         file, settings = self.file, self.networks.settings
-        columns = dict(self.columns())
+        columns = self.columns()
         rows = tuple(self.row(row, columns) for row in file.rows)
         return Experiment(
             name=name,
@@ -262,29 +195,27 @@ class _Reader:
             selects=file.selects,
         )
 
-    def columns(self) -> Iterator[tuple[str, Measurement]]:
+    def columns(self) -> dict[str, Measurement]:
         """Return what each column measures, where the row does not say more."""
         origin, known = self.networks.origin, self.networks.tables
+        found: dict[str, Measurement] = {}
         for table in self.file.columns:
             options = dict(table)
-            kind, name, source = (options.pop(key, "") for key in ("kind", "name", "source"))
+            kind, name, source = (str(options.pop(key, "")) for key in ("kind", "name", "source"))
             if kind not in _KINDS:
                 raise unknown("kind", kind, _KINDS, f"{origin}: columns.kind")
             if kind == "assessment":
-                asked = {
-                    "attacks": list(options.get("attacks", _ATTACKS)),
-                    "split": options.get("split", "test"),
-                }
-                for part in (CLEAN, *(one.attack.label for one in resolve(asked["attacks"])), WORST):
-                    yield part, Measurement(kind=kind, options=asked, part=part)
+                found |= _assessment(typed(options, AssessmentTable, origin))
                 continue
-            if not name:
-                raise UserError(f"{origin}: columns.name is missing")
+            if not name or name in found:
+                got = f"two columns called '{name}'" if name else "a column without a name"
+                raise UserError(f"{origin}: got {got} (field columns.name)")
             if source not in known if source else kind == "transfer":
                 raise unknown("network", source, known, f"{origin}: source of '{name}'")
             if kind not in _OWN_OPTIONS:
                 options = {**self.file.options, **options}
-            yield name, Measurement(kind=kind, options=options, sources=(source,) if source else ())
+            found[name] = Measurement(kind=kind, options=options, sources=(source,) if source else ())
+        return found
 
     def row(self, row: RowTable, columns: dict[str, Measurement]) -> Row:
         network, settings = self.network(row), self.networks.settings
@@ -318,9 +249,13 @@ class _Reader:
     def network(self, row: RowTable) -> str | None:
         """Return the name of a row's network; None where there is none."""
         described = [key for key in NetworkTable.__dataclass_fields__ if getattr(row, key)]
-        if not row.network:
-            return row.name if described or self.file.recipe else None
         where = f"{self.networks.origin}: network of '{row.name}'"
+        if not row.network:
+            if described or self.file.recipe:
+                return row.name
+            if any(column.get("kind") not in _WITHOUT_NETWORK for column in self.file.columns):
+                raise UserError(f"{where}: recipe is missing")
+            return None
         if described:
             raise UserError(f"{where}: got {described[0]} too, expected a network or the keys of one")
         if row.network not in self.networks.tables:
@@ -328,10 +263,9 @@ class _Reader:
         return row.network
 
     def obstacle(self, row: str, network: str) -> tuple[str, str]:
-        """Return why a row cannot be measured, and the command that would do it or lead to it; else nothing."""
-        origin, scale = self.networks.origin, self.networks.scale
-        if self.networks.size(network) != scale:
-            command = f"soar reproduce {origin} --scale paper --only {shlex.quote(row)}"
+        """Return why a row cannot be measured and the command that helps; nothing where it can."""
+        if self.networks.size(network) != self.networks.scale:
+            command = f"soar reproduce {self.networks.origin} --scale paper --only {shlex.quote(row)}"
             return "not trained at this scale", command
         data = self.networks.training(network).recipe.data.name
         if data in FETCHABLE and holding(data, self.root).missing():
@@ -356,9 +290,7 @@ class _Reader:
         return found
 
     def claims(self, columns: dict[str, Measurement]) -> Iterator[Claim]:
-        rows = [row.name for row in self.file.rows]
+        rows, origin = [row.name for row in self.file.rows], self.networks.origin
         for one in self.file.claims:
-            checks = [
-                check.named(rows, columns, self.file.groups, self.networks.origin) for check in one.checks
-            ]
+            checks = (check.named(rows, columns, self.file.groups, origin) for check in one.checks)
             yield Claim(one.text, one.source, tuple(checks))
