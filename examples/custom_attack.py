@@ -1,10 +1,10 @@
-"""An attack of your own: say where to look next, and the engine does the rest.
+"""A custom attack: propose the next points, and the engine does the rest.
 
     python examples/custom_attack.py
 
-`Momentum` is the momentum iterative method (Dong et al., 2018). It never calls the model: it names points, is
-told the model's answers and moves on. In return the engine drops examples that are fooled, fills their
-places, counts passes and decides by itself whether a point counts. Registered, it is known by name:
+`Momentum` is the momentum iterative method (Dong et al., 2018). It never calls the model: it proposes points,
+receives the logits and gradients there, and updates its state. In return the engine drops fooled examples,
+refills the batch, counts passes and verifies every adversarial point. Once registered, the attack has a name:
 `attacks="momentum:steps=40"`.
 """
 
@@ -26,13 +26,13 @@ from soar.threat import Threat
 
 @dataclass(frozen=True)
 class MomentumState:
-    """Where each example stands; every tensor has a row for each."""
+    """State of the search; every tensor has one row per example."""
 
     examples: Examples
     points: Tensor
     velocity: Tensor
     step: Tensor
-    """how many steps have been taken"""
+    """number of steps taken"""
 
 
 @ATTACKS.register("momentum")
@@ -43,15 +43,15 @@ class Momentum:
     v <- decay v + g / ||g||_1,  x' <- P(x' + (eps / steps) argmax_{||u|| <= 1} <v, u>)
 
     Args:
-        steps: how many steps of ascent, each of length eps / steps
-        decay: what is kept of the velocity at each step
+        steps: number of ascent steps, each of length eps / steps
+        decay: decay factor of the velocity
     """
 
     steps: int = 20
     decay: float = 1.0
 
-    stays_inside = True  # no point outside of the ball is ever asked for
-    starts_at_image = True  # so the first answer also tells who is right without an attack
+    stays_inside = True  # all proposed points lie in the ball
+    starts_at_image = True  # so the first prediction is also the clean one
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -59,38 +59,38 @@ class Momentum:
 
     @property
     def label(self) -> str:
-        """Name the attack in tables."""
+        """Label of the attack in tables."""
         return f"Momentum-{self.steps}"
 
     @property
     def budget(self) -> int:
-        """One prediction at the image and one after every step."""
+        """One prediction at the image and one after each step."""
         return self.steps + 1
 
     def entries(self, classes: int) -> int:  # noqa: ARG002 - no restarts and no targets
-        """Run once on an example."""
+        """Return 1: one run per example."""
         return 1
 
     def start(self, examples: Examples, threat: Threat) -> MomentumState:  # noqa: ARG002
-        """Begin at the image, at rest."""
+        """Start at the image with zero velocity."""
         x = examples.x
         return MomentumState(examples, x, torch.zeros_like(x), torch.zeros_like(examples.labels))
 
     def query(self, state: MomentumState) -> Tensor:
-        """Ask for the current points."""
+        """Return the points to evaluate next."""
         return state.points
 
     def wants_gradient(self, state: MomentumState) -> Tensor:
-        """All but the last point are climbed from."""
+        """Request a gradient at all but the last point."""
         return state.step < self.steps
 
     def score(self, logits: Tensor, state: MomentumState) -> Tensor:
-        """Climb the cross-entropy."""
+        """Return the loss to maximize, the cross-entropy."""
         return cross_entropy(logits, state.examples.labels)
 
     def update(self, state: MomentumState, answer: Answer, threat: Threat) -> MomentumState:
-        """Gather speed, take a step and come back into the ball."""
-        if answer.gradient is None:  # after the last point nobody wanted one
+        """Update the velocity, take a step and project onto the ball."""
+        if answer.gradient is None:  # no gradient was requested after the last point
             return replace(state, step=state.step + 1)
         length = answer.gradient.abs().flatten(1).sum(dim=1).clamp_min(1e-30)
         velocity = self.decay * state.velocity + answer.gradient / per_example(length, answer.gradient)
@@ -99,12 +99,12 @@ class Momentum:
         return replace(state, points=points, velocity=velocity, step=state.step + 1)
 
     def exhausted(self, state: MomentumState) -> Tensor:
-        """Tell who has seen the answer to the last point."""
+        """Return which examples have been evaluated at their last point."""
         return state.step > self.steps
 
 
 def victim(threat: Threat, batches: int) -> nn.Module:
-    """Train a small network a little against PGD, so that there is something to break."""
+    """Train a small network briefly with PGD, to have a model to attack."""
     model = soar.models.build("cnn6", seed=0, image_shape=(1, 28, 28), options={"width": 8})
     objective = soar.objectives.Adversarial(model, threat, steps=3)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
@@ -122,13 +122,13 @@ def victim(threat: Threat, batches: int) -> nn.Module:
 
 
 def main() -> None:
-    """Check the attack, then set it beside PGD with the same number of steps."""
+    """Check the attack, then compare it with PGD at the same number of steps."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--steps", type=int, nargs="+", default=[5, 20], help="of both attacks")
+    parser.add_argument("--steps", type=int, nargs="+", default=[5, 20], help="steps of both attacks")
     parser.add_argument("--eps", default="0.1")
-    parser.add_argument("--batches", type=int, default=140, help="of the victim's training")
+    parser.add_argument("--batches", type=int, default=140, help="training batches of the attacked model")
     parser.add_argument("--examples", type=int, default=500, metavar="N", help="test images to attack")
     arguments = parser.parse_args()
 

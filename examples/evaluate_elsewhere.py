@@ -1,11 +1,10 @@
-"""How robust is a model that was trained elsewhere? All it takes is a function and a file with weights.
+"""Evaluate a model that was trained elsewhere, from a function that builds it and a file with its weights.
 
     python examples/evaluate_elsewhere.py
 
-`build` is what you write about a network from elsewhere. The weights come from a training script that knows
-nothing of this package: `their_training` stands for it. It feeds the network standardized pixels and saves it
-as such scripts do, in a dictionary, with the prefix of a data-parallel wrapper. The last line that is printed
-is a command that does the same; it runs in the folder of this file.
+`build` is the function you write. `their_training` stands for a third-party training script that does not use
+this package: it feeds the network normalized pixels and saves a dictionary whose keys have the prefix of a
+data-parallel wrapper. The last printed line is the equivalent command; run it in the folder of this file.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ import soar
 from soar.models.external import load_external_weights
 
 MEAN, STD = 0.286, 0.353
-"""with which the training elsewhere standardized its pixels"""
+"""normalization of the third-party training script"""
 
 
 class TheirNetwork(nn.Module):
-    """A network as it was published: for standardized pixels."""
+    """The network as published: it expects normalized pixels."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,26 +38,26 @@ class TheirNetwork(nn.Module):
         self.head = nn.Linear(32 * 4 * 4, 10)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Give the logits."""
+        """Return the logits."""
         logits: Tensor = self.head(self.features(x).flatten(1))
         return logits
 
 
 class Standardized(TheirNetwork):
-    """The same for pixels in [0, 1], so that eps means what it says; its weights keep their names."""
+    """The same network for pixels in [0, 1], so that eps is in pixel units; parameter names are unchanged."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Standardize, then give the logits."""
+        """Normalize, then return the logits."""
         return super().forward((x - MEAN) / STD)
 
 
 def build() -> nn.Module:
-    """Build the model without weights; `soar evaluate --model evaluate_elsewhere:build` calls this."""
+    """Build the model; `soar evaluate --model evaluate_elsewhere:build` calls this function."""
     return Standardized()
 
 
 def their_training(path: Path, examples: int) -> None:
-    """Train for an epoch and save, as a script from elsewhere would."""
+    """Train for one epoch and save the weights, as a third-party script would."""
     torch.manual_seed(0)
     split = soar.data.load("fashion-mnist-sample").train.first(examples)
     inputs = (split.images / 255 - MEAN) / STD
@@ -73,12 +72,12 @@ def their_training(path: Path, examples: int) -> None:
 
 
 def main() -> None:
-    """Evaluate the model at several radii, then print the command for one of them."""
+    """Evaluate the model at several radii, then print the equivalent command for one of them."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--weights", type=Path, default=Path("elsewhere.pt"), help="made if it does not exist"
+        "--weights", type=Path, default=Path("elsewhere.pt"), help="created if it does not exist"
     )
     parser.add_argument("--eps", nargs="+", default=["2/255", "8/255", "0.1"])
     parser.add_argument("--attacks", nargs="+", default=["quick"], help="standard is AutoAttack")
@@ -89,7 +88,7 @@ def main() -> None:
     if not arguments.weights.exists():
         their_training(arguments.weights, arguments.train_examples)
     model = build()
-    load_external_weights(model, arguments.weights)  # tensors only: nothing in the file is executed
+    load_external_weights(model, arguments.weights)  # loads tensors only; nothing in the file is executed
 
     test = soar.data.load("fashion-mnist-sample").test.first(arguments.examples)
     for eps in arguments.eps:

@@ -1,11 +1,11 @@
-"""Fine-tune a pretrained timm network on a folder of images, so that it stays right under attack.
+"""Fine-tune a pretrained timm network on a folder of images for adversarial robustness.
 
     pip install timm
     python examples/fine_tune_timm.py
 
-timm downloads the pretrained weights when they are first used; `--weights FILE` takes a local file instead.
-Without `--folder` a small folder is written from four classes of the bundled data. The network is fine-tuned
-twice from the same weights, with the cross-entropy and with SOAR, and both are attacked.
+timm downloads the pretrained weights on first use; `--weights FILE` uses a local file instead. Without
+`--folder` a small folder is created from four classes of the bundled data. The network is fine-tuned twice
+from the same weights, with the cross-entropy and with SOAR, and both are attacked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLASSES = (2, 4, 6, 9)  # pullover, coat, shirt, ankle boot
 
 
 def write_folder(folder: Path, examples: int) -> None:
-    """Write pictures as `folder/train/<class>/<number>.png` and `folder/test/<class>/<number>.png`."""
+    """Write images to `folder/train/<class>/<number>.png` and `folder/test/<class>/<number>.png`."""
     from PIL import Image
 
     data = soar.data.load("fashion-mnist-sample", validation=0)
@@ -38,21 +38,21 @@ def write_folder(folder: Path, examples: int) -> None:
             place.mkdir(parents=True)
             rows = (split.labels == label).nonzero()[:count, 0]
             for row in rows.tolist():
-                picture = Image.fromarray(split.images[row, 0].numpy()).resize((32, 32))
-                picture.convert("RGB").save(place / f"{row}.png")
+                image = Image.fromarray(split.images[row, 0].numpy()).resize((32, 32))
+                image.convert("RGB").save(place / f"{row}.png")
 
 
 def pretrained(name: str, classes: int, weights: Path | None) -> nn.Module:
     """Load a timm network with a new head, for pixels in [0, 1].
 
     Args:
-        name: a name of `timm.list_models(pretrained=True)`
-        classes: how many the new head tells apart
-        weights: a file in place of the download; its head is left out where it has another number of classes
+        name: a name from `timm.list_models(pretrained=True)`
+        classes: number of classes of the new head
+        weights: local file instead of the download; its head is ignored if the number of classes differs
     """
     overlay = {} if weights is None else {"file": str(weights)}
     network = timm.create_model(name, pretrained=True, num_classes=classes, pretrained_cfg_overlay=overlay)
-    # timm's networks want standardized pixels; as a layer, the standardization is part of what is attacked.
+    # timm's networks expect normalized inputs; as a layer, normalization is part of the attacked model.
     mean, std = network.pretrained_cfg["mean"], network.pretrained_cfg["std"]
     return nn.Sequential(FixedNormalization(Statistics(tuple(mean), tuple(std)), len(mean)), network)
 
@@ -60,7 +60,7 @@ def pretrained(name: str, classes: int, weights: Path | None) -> nn.Module:
 def fine_tune(
     model: nn.Module, name: str, threat: Threat, split: soar.data.Split, epochs: int, lr: float
 ) -> None:
-    """Train all layers at a small rate, with crops and mirror images."""
+    """Train all layers at a small learning rate, with random crops and flips."""
     objective = OBJECTIVES.build(name, {}, model, threat)
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
     batches = epochs * soar.data.batches_per_epoch(split, 32)
@@ -77,15 +77,15 @@ def fine_tune(
 
 
 def main() -> None:
-    """Fine-tune with both objectives, attack both networks."""
+    """Fine-tune with each objective and attack the networks."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    # A tiny network without BatchNorm, which couples the examples of a batch and spoils their curvature.
-    parser.add_argument("--name", default="test_convnext.r160_in1k", help="of a timm network")
-    parser.add_argument("--weights", type=Path, help="a local file in place of timm's download")
-    parser.add_argument("--folder", type=Path, help="with train/<class>/*.png and test/<class>/*.png")
-    parser.add_argument("--pictures", type=int, default=200, metavar="N", help="a class, without --folder")
+    # A tiny network without BatchNorm, which would couple the examples of a batch.
+    parser.add_argument("--name", default="test_convnext.r160_in1k", help="name of a timm network")
+    parser.add_argument("--weights", type=Path, help="local file instead of timm's download")
+    parser.add_argument("--folder", type=Path, help="folder with train/<class>/*.png and test/<class>/*.png")
+    parser.add_argument("--images", type=int, default=200, metavar="N", help="per class, without --folder")
     parser.add_argument(
         "--objectives", nargs="+", default=["standard", "soar"], help="see soar list objectives"
     )
@@ -98,7 +98,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
         if arguments.folder is None:
-            write_folder(folder, arguments.pictures)
+            write_folder(folder, arguments.images)
         data = soar.data.load(f"folder:{folder}")
     test = data.test.first(arguments.examples)
     threat = soar.Linf(arguments.eps)

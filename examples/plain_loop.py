@@ -1,9 +1,9 @@
-"""SOAR in a plain PyTorch loop: two lines are new, everything else stays as it was.
+"""SOAR in a plain PyTorch loop: two new lines, everything else unchanged.
 
     python examples/plain_loop.py
 
-The network, the loader, the optimizer and the loop are ordinary PyTorch. The same network is trained twice
-from the same weights: once with the cross-entropy, once with SOAR. Then both are attacked.
+The network, the loader, the optimizer and the loop are plain PyTorch. The same network is trained twice from
+the same weights, once with the cross-entropy and once with SOAR. Then both are attacked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import soar
 
 
 def network() -> nn.Module:
-    """Make any network that maps pixels in [0, 1] to logits."""
+    """Build a network that maps pixels in [0, 1] to logits; any will do."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, stride=2, padding=1),
         nn.GroupNorm(4, 16),
@@ -38,7 +38,7 @@ def network() -> nn.Module:
 def train(
     model: nn.Module, loader: DataLoader[tuple[Tensor, ...]], loss_of: Callable[..., Tensor], epochs: int
 ) -> None:
-    """Train as anyone does; `loss_of(x, y)` is what differs."""
+    """Run a standard training loop on the loss `loss_of(x, y)`."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(loader))
     for _ in range(epochs):
@@ -46,24 +46,24 @@ def train(
             loss = loss_of(x, y)
             optimizer.zero_grad()
             loss.backward()
-            # At first the slope of a penalty may be far longer than that of the loss.
+            # Early in training the gradient of a penalty can be much larger than that of the loss.
             nn.utils.clip_grad_norm_(model.parameters(), 2.0)
             optimizer.step()
             schedule.step()
 
 
 def main() -> None:
-    """Train both ways, attack both, print both."""
+    """Train and attack the network with each loss, and print the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--epochs", type=int, default=3, help="of each training")
+    parser.add_argument("--epochs", type=int, default=3, help="epochs of each training run")
     parser.add_argument("--train-examples", type=int, default=9000, metavar="N")
     parser.add_argument("--examples", type=int, default=500, metavar="N", help="test images to attack")
-    parser.add_argument("--eps", default="0.1", help="how far the adversary may move every pixel")
+    parser.add_argument("--eps", default="0.1", help="linf radius of the attack")
     arguments = parser.parse_args()
 
-    data = soar.data.load("fashion-mnist-sample")  # 28 x 28, gray, part of the package
+    data = soar.data.load("fashion-mnist-sample")  # 28 x 28 grayscale, ships with the package
     learned = data.train.first(arguments.train_examples)
     images, labels = soar.data.to_unit(learned.images), learned.labels
     torch.manual_seed(0)
@@ -75,7 +75,7 @@ def main() -> None:
     objective = soar.objectives.SOAR(robust, threat)  # the first new line
     trainings = {
         "cross-entropy": (plain, lambda x, y: F.cross_entropy(plain(x), y)),
-        "SOAR": (robust, lambda x, y: objective(x, y).loss),  # the second
+        "SOAR": (robust, lambda x, y: objective(x, y).loss),  # the second new line
     }
     print(f"{'training':<14}{'clean':>8}{'worst case':>12}{'95% interval':>16}{'CPU seconds':>13}")
     for name, (model, loss_of) in trainings.items():

@@ -144,7 +144,7 @@ def test_no_import_goes_in_a_circle() -> None:
         ("soar.models.cnn", "soar.data", "line 7: imports soar.data, which stands beside it in data |"),
         ("soar.training.trainer", "soar.runs", None),
         ("soar.data.npz", "soar.data.files", None),
-        ("soar.studies.cost", "soar.cost.step", None),
+        ("soar.experiments.estimates", "soar.cost.training", None),
     ],
 )
 def test_what_is_found(source: str, target: str, text: str | None) -> None:

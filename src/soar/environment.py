@@ -23,7 +23,7 @@ def environment() -> dict[str, Any]:
     return {
         "soar": __version__,
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "numpy": numpy.__version__,
         "platform": platform.platform(),
         "machine": platform.machine(),

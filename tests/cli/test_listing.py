@@ -5,14 +5,14 @@ import sys
 from typing import Any
 
 import pytest
-from soar.experiments.conduct import ORDER
 
-from soar import recipes, studies
+from soar import recipes
 from soar.attacks import ATTACKS
 from soar.cli.listing import KINDS
 from soar.cli.main import main
 from soar.data import DATASETS
 from soar.evaluation.suites import SUITES
+from soar.experiments.loading import studies, tables
 from soar.models import MODELS
 from soar.objectives import OBJECTIVES
 from soar.registry import Registry
@@ -29,7 +29,7 @@ def test_everything_is_listed_with_a_description(kind: str, capsys: pytest.Captu
         "models": MODELS,
         "datasets": DATASETS,
     }
-    files = {"recipes": recipes.names(), "studies": studies.names(), "tables": list(ORDER)}
+    files = {"recipes": recipes.names(), "studies": studies(), "tables": list(tables())}
     expected = files[kind] if kind in files else [entry.name for entry in registries[kind]]
     assert [line.split()[0] for line in lines] == expected
     assert all(len(line.split(maxsplit=1)[1]) > 15 for line in lines)

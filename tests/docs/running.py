@@ -20,11 +20,11 @@ from pathlib import Path
 from shlex import split
 
 import pytest
-from soar.experiments.showing import results_page
 
 import soar
 from soar import recipes
 from soar.cli.main import TAKES_FIELDS, main, make_parser
+from soar.experiments.show import page as results_page
 from soar.paper.theory import command
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def commands(code: str) -> list[list[str]]:
-    """Give the lines of a bash block as words; a backslash at the end joins a line to the next."""
+    """Split the lines of a bash block into words; a backslash at the end joins a line to the next."""
     lines = code.replace("\\\n", " ").splitlines()
     return [words for words in (split(line, comments=True) for line in lines) if words]
 
@@ -107,7 +107,7 @@ def run_command(words: Sequence[str], where: str) -> None:
         run_soar(words, where)
     elif words[:2] == ["python", "-m"] and words[2] in ("soar.paper.theory", "tools.figures"):
         run_paper(words[2], words[3:], where)
-    elif words[:3] == ["python", "-m", "soar.experiments.showing.results_page"]:
+    elif words[:3] == ["python", "-m", "soar.experiments.show.page"]:
         assert results_page.main(words[3:]) == 0, f"{where}: {' '.join(words)}"
     elif words[0] == "pip" or (words[:2] == ["python", "-m"] and words[2] in ("pip", "mkdocs", "build")):
         check_extras(words, where)
@@ -168,7 +168,7 @@ def _only_parsed(words: Sequence[str]) -> bool:
 
 
 def _under_torchrun(words: Sequence[str]) -> list[str]:
-    """Give what torchrun starts, after its own parser has read its flags."""
+    """Return the arguments of the program that torchrun starts, parsed by its own parser."""
     from torch.distributed.run import get_args_parser
 
     arguments = get_args_parser().parse_args(words)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from soar.errors import UserError
-from tests.docs.running import ROOT, blocks, commands, run_page
+from tests.docs.running import FENCE, ROOT, blocks, commands, run_page
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -38,12 +38,19 @@ def test_blocks_are_of_a_kind_that_is_tried_or_only_read(page: Path) -> None:
         assert not is_code or "..." not in block.text, f"{where}: code with something left out"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+def anchors(text: str) -> set[str]:
+    """Return the anchors of a page's headings, as the site makes them."""
+    titles = re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in titles}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.stem)
 def test_links_lead_somewhere(page: Path) -> None:
-    for link in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+    for link, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", page.read_text()):
         if ":" not in link:
-            path = (page.parent / link).resolve()
+            path = (page.parent / link).resolve() if link else page
             assert path.exists() or path in MADE, link
+            assert not anchor or anchor in anchors(path.read_text()), f"{link}#{anchor}"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from tests.examples.running import ROOT, load, run, shares
 
-SMALL = ["--pictures", "20", "--epochs", "1", "--examples", "12"]
+SMALL = ["--images", "20", "--epochs", "1", "--examples", "12"]
 CONFIGURATION = {"mean": (0.5, 0.4, 0.3), "std": (0.2, 0.5, 0.25)}
 
 # torchvision's own operators do not load beside another build of torch. timm needs none of them, only that

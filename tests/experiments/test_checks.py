@@ -3,10 +3,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from soar.experiments.table_result import Cell
-
 from soar.experiments.claims.checks import Above, All, At, Check, Level, LosesMore, Near, Rows, Some
 from soar.experiments.claims.phrases import falls, higher, highest, keeps, loses_most, lowest, peak, rising
+from soar.experiments.table_result import Cell
 
 
 def cell(value: float, half: float = 1.0) -> Cell:

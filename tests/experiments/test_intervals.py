@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
+from soar.experiments.claims.estimate import Estimate, _student, difference, of
 from soar.experiments.table_result import Cell
 
 from soar.evaluation.interval import paired
-from soar.experiments.claims.estimate import Estimate, _student, difference, of
 
 
 def flags(right: int, of_all: int = 100, first: int = 0) -> torch.Tensor:

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from soar.experiments.loading import load, tables
 
 from soar.errors import UserError
 from soar.experiments.cache import Cache
 from soar.experiments.claims import judge
 from soar.experiments.experiment import Experiment
 from soar.experiments.jobs import Event, Job
+from soar.experiments.loading import load, tables
 from soar.experiments.requests import requests
 from soar.experiments.result import Result
 from soar.experiments.work import Work, prepare

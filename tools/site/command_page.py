@@ -12,9 +12,9 @@ from tables import code, table
 INTRODUCTION = """\
 # Commands
 
-Made from the parser of the command line. A mistake is answered in one line and the exit code 2. A command
-that was interrupted goes on where it was when it is called again (`soar train` with `--resume`).
-`soar train`, `study` and `sweep` also take every [field of a recipe](recipe-fields.md) as a flag.
+Generated from the command-line parser. Invalid arguments print a one-line error and exit with code 2. To resume an
+interrupted command, run it again (`soar train` with `--resume`). `soar train`, `study` and `sweep` also accept every
+[recipe field](recipe-fields.md) as a flag.
 """
 
 
@@ -50,7 +50,7 @@ def _command(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _usage(parser: argparse.ArgumentParser) -> str:
-    """Give the usage line, in one width on every machine."""
+    """Return the usage line, in the same width on every machine."""
     formatter = argparse.HelpFormatter(parser.prog, width=80)
     formatter.add_usage(parser.usage, parser._actions, parser._mutually_exclusive_groups)
     return formatter.format_help().strip().removeprefix("usage: ")
@@ -80,16 +80,16 @@ def _short(value: Any) -> str:
 
 
 def _attacks() -> Iterable[str]:
-    """List what `--attacks` takes."""
+    """List the values of `--attacks`."""
     from soar.attacks import ATTACKS
     from soar.evaluation.suites import SUITES
 
-    yield from ["### What --attacks takes", ""]
-    yield "Suites and attacks, each with options after a colon: `pgd:steps=100,restarts=5`."
+    yield from ["### Values of --attacks", ""]
+    yield "Suites and attacks, with options after a colon: `pgd:steps=100,restarts=5`."
     yield ""
     for kind, registry in (("suite", SUITES), ("attack", ATTACKS)):
         rows = [(code(entry.name), entry.description, options(entry.build)) for entry in registry]
-        yield from table([kind, "what it is", "options and their defaults"], rows)
+        yield from table([kind, "description", "options and defaults"], rows)
 
 
 def options(build: Any) -> str:

@@ -11,7 +11,7 @@ COPIES = "repository"
 
 
 def place(path: Path, root: Path) -> str:
-    """Say where in the site a file or a folder of the repository is found.
+    """Return where in the site a file or a folder of the repository is found.
 
     Args:
         path: something inside `root`
@@ -50,7 +50,7 @@ def listing(folder: Path) -> str:
 
 
 def rewritten(markdown: str, page: Path, root: Path) -> str:
-    """Give a page with its links to outside files and to folders changed to their places in the site."""
+    """Return a page with its links to outside files and to folders changed to their places in the site."""
     here = Path(place(page, root)).parent
 
     def change(match: re.Match[str]) -> str:
@@ -64,7 +64,7 @@ def rewritten(markdown: str, page: Path, root: Path) -> str:
 
 
 def _target(link: str, page: Path, root: Path) -> Path | None:
-    """Give the file or folder that a link leads to, if mkdocs would not find it."""
+    """Return the file or folder that a link leads to, if mkdocs would not find it."""
     path = _path(link, page)
     if path is None or not path.is_relative_to(root) or path == root:
         return None

@@ -15,15 +15,15 @@ from tables import code, table
 INTRODUCTION = """\
 # Recipe fields
 
-Made from the code that reads recipes. A recipe is a TOML file with these tables. Each field is also a flag of
-`soar train`, by its full name (`--training.epochs 30`) and, for `training`, `threat` and `data`, by its last
-part (`--epochs 30`). `soar list recipes` shows the recipes that come with the package, and `recipe.toml` in
-every run folder is a whole one.
+Generated from the code that reads recipes. A recipe is a TOML file with these tables. Each field is also a flag of
+`soar train`, by its full name (`--training.epochs 30`) and, for `training`, `threat` and `data`, by its last part
+(`--epochs 30`). `soar list recipes` shows the shipped recipes, and every run folder contains a complete one in
+`recipe.toml`.
 """
 CHOSEN = {
     "model": "The network: `name` and its options. A name with a colon, `package.module:callable`, is a"
     " network of your own; it has no options here.",
-    "objective": "What training minimizes: `name` and its options.",
+    "objective": "The training objective: `name` and its options.",
 }
 
 
@@ -33,7 +33,7 @@ def text() -> str:
     from soar.objectives import OBJECTIVES
     from soar.recipes.recipe import SECTIONS, Recipe
 
-    lines = [INTRODUCTION, "## At the top", "", *_fields(Recipe, ("description", "seed"))]
+    lines = [INTRODUCTION, "## Top level", "", *_fields(Recipe, ("description", "seed"))]
     for section, kind in SECTIONS.items():
         summary = (kind.__doc__ or "").split("\n")[0]
         lines += [f"## [{section}]", "", summary, "", *_fields(kind, tuple(kind.__dataclass_fields__))]
@@ -45,7 +45,7 @@ def text() -> str:
 
 
 def _fields(kind: Any, names: tuple[str, ...]) -> list[str]:
-    """Describe fields of a section, with what is written under each in the source."""
+    """Describe the fields of a section, with their attribute docstrings."""
     from soar.recipes.fields import documents
 
     hints, meanings = get_type_hints(kind, include_extras=True), documents(kind)
@@ -76,12 +76,12 @@ def _options(build: Callable[..., Any]) -> Iterator[str]:
 
 
 def _written(value: Any) -> str:
-    """Write a default; what has none is left out of a recipe."""
+    """Return the text of a default, empty if there is none."""
     return "" if value is None or value == () else code(default(value))
 
 
 def _kind(hint: Any) -> str:
-    """Say in words what a field takes."""
+    """Describe the values that a field takes."""
     if get_origin(hint) is Annotated:
         inner, *limits = get_args(hint)
         return _kind(inner) + "".join(_limits(one) for one in limits if isinstance(one, msgspec.Meta))
@@ -91,13 +91,13 @@ def _kind(hint: Any) -> str:
         return " or ".join(_kind(one) for one in get_args(hint) if one is not type(None))
     if get_origin(hint) is tuple:
         return f"list of: {_kind(get_args(hint)[0])}"
-    words: dict[Any, str] = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+    words: dict[Any, str] = {int: "integer", float: "number", str: "string", bool: "true or false"}
     return words[hint]
 
 
 def _limits(limit: msgspec.Meta) -> str:
     signs = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
-    said = [
+    bounds = [
         f"{sign} {getattr(limit, name)}" for name, sign in signs.items() if getattr(limit, name) is not None
     ]
-    return " " + ", ".join(said)
+    return " " + ", ".join(bounds)

@@ -32,16 +32,11 @@ def _rows(kind: str) -> Iterable[tuple[str, str, str]]:
         from soar import recipes
 
         return [(name, recipes.load(name).description, "") for name in recipes.names()]
-    if kind == "studies":
-        from soar import studies
+    if kind in ("studies", "tables"):
+        from soar.experiments import loading
 
-        return [(name, studies.load(name).description, "") for name in studies.names()]
-    if kind == "tables":
-        from soar.experiments.conduct import ORDER
-        from soar.experiments.planning.experiments import experiment
-        from soar.experiments.planning.scales import SCALES
-
-        return [(name, experiment(name, SCALES["small"]).table.gist, "") for name in ORDER]
+        names = loading.studies() if kind == "studies" else loading.tables()
+        return [(name, loading.load(name).title, "") for name in names]
     if kind == "datasets":
         from soar.data.catalog import DATASETS
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from soar.environment import environment
 from soar.experiments.cache import Cache, validation_scores
-from soar.experiments.experiment import RECORD, Experiment, Row
+from soar.experiments.experiment import RECORD, Experiment
 from soar.experiments.jobs import Ending
 from soar.experiments.requests import NO_WEIGHTS, Request, requests
 from soar.experiments.result import SECONDS, Cell, Result
@@ -55,7 +55,7 @@ def gather(
             elif lost and not (row.missing and row.name not in weights):
                 numbers = _why(lost, endings or {}, again)
             else:
-                numbers = _never(row, column)
+                numbers = {"missing": row.missing, "command": row.command}
             rows[row.name][column] = Cell(
                 paper=row.paper.get(column), paper_std=row.paper_std.get(column), **numbers
             )
@@ -75,6 +75,7 @@ def gather(
         scale=experiment.scale,
         seeds=seeds,
         examples=max((one.examples for one in measurements), default=0),
+        data=_data(experiment),
         unit=experiment.unit,
         units=_units(experiment),
         row_key=experiment.row_key,
@@ -109,6 +110,20 @@ def _recorded(what: str, run: Path) -> dict[str, Any] | None:
     return {"value": 100 * scores[what]} if what in scores else None
 
 
+def _data(experiment: Experiment) -> str:
+    """Return the data of the test images, and the threat where attacks have that of the recipe."""
+    names = [row.network for row in experiment.rows if row.network]
+    if not names:
+        return ""
+    recipe = experiment.trainings[names[0]].recipe
+    kinds = {one.kind for row in experiment.rows for one in row.columns.values()}
+    return (
+        f"{recipe.data.name}, {recipe.threat.norm} {recipe.threat.eps}"
+        if "assessment" in kinds
+        else recipe.data.name
+    )
+
+
 def _units(experiment: Experiment) -> dict[str, str]:
     columns = {name: one for row in experiment.rows for name, one in row.columns.items()}
     times = {name: SECONDS for name, one in columns.items() if one.options.get("what") == SECONDS}
@@ -139,8 +154,3 @@ def _why(lost: Sequence[Request], endings: Mapping[str, Ending], again: str) -> 
     return {"missing": "not measured yet", "command": again}
 
 
-def _never(row: Row, column: str) -> dict[str, Any]:
-    """Return why nothing can be measured in a cell."""
-    if row.missing:
-        return {"missing": row.missing, "command": row.command}
-    return {"missing": f"{column} is not measured for it"}

@@ -73,6 +73,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         scale: smoke, small or paper; empty for an experiment of one size
         seeds: how many trainings each number is the mean of
         examples: number of test images; 0 where there are none
+        data: what they are, and the threat where all attacks share one
         unit: of the numbers, such as percent
         units: units of columns that have another one
         row_key: what a row is, such as method
@@ -89,6 +90,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     scale: str = ""
     seeds: Annotated[int, msgspec.Meta(ge=1)] = 1
     examples: Annotated[int, msgspec.Meta(ge=0)] = 0
+    data: str = ""
     unit: str = "percent"
     units: dict[str, str] = {}
     row_key: str = "training"

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from soar.experiments.loading import load
 
 from soar.attacks.transfer import transfer_points
 from soar.errors import UserError
 from soar.evaluation import Assessment
 from soar.experiments.cache import Cache
 from soar.experiments.experiment import Experiment
-from soar.experiments.jobs import Job
-from soar.experiments.measure import KINDS, measure
-from soar.experiments.measure import transfer as transfer_module
-from soar.experiments.requests import jobs
 from soar.experiments.gather import gather
+from soar.experiments.jobs import Job
+from soar.experiments.loading import load
+from soar.experiments.measure import KINDS, measure
+from soar.experiments.requests import jobs
 from soar.experiments.worker import perform
 
 TABLES = {
@@ -96,7 +96,7 @@ def test_points_are_found_once_and_again_where_they_are_damaged(
         calls.append(1)
         return original(*arguments, **options)
 
-    monkeypatch.setattr(transfer_module, "transfer_points", counted)
+    monkeypatch.setattr(import_module("soar.experiments.measure.transfer"), "transfer_points", counted)
     correct = measure(job.payload, silent)["correct"]
     assert not calls
     (file,) = (Path(job.payload["cache"]) / "points" / source.key).glob("*.safetensors")

@@ -34,7 +34,7 @@ def test_a_plan_says_what_is_done_what_is_there_and_how_long_it_takes(console: C
 def test_a_plan_says_what_its_times_are_based_on(console: Console) -> None:
     terminal.plan(console, Plan((training("a", seconds=90),), (training("b"),), timed_by=1), room=1)
     last = terminal.text_of(console).splitlines()[-1]
-    assert last == "together       about 1:30 min, one job at a time; times based on 1 job done before"
+    assert last == "together       about 1:30 min, one job at a time; timed by 1 job done before"
 
 
 def test_a_long_plan_names_the_first_trainings_unless_all_are_asked_for(console: Console) -> None:

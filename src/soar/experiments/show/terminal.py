@@ -62,7 +62,7 @@ def plan(
     if planned.todo:
         at_once = "one job at a time" if room == 1 else f"{room} jobs at once"
         time = f"about {duration(planned.seconds(room))}, " if planned.work else ""
-        known = f"; times based on {_count(planned.timed_by, 'job')} done before" if planned.timed_by else ""
+        known = f"; timed by {_count(planned.timed_by, 'job')} done before" if planned.timed_by else ""
         _print(console, f"{'together':<{_LEFT}}{time}{at_once}{known}", "bold")
 
 
@@ -127,7 +127,7 @@ def legend(result: Result) -> str:
     parts += ["diff: ours minus the paper's"] if result.has_paper else []
     if result.examples:
         ours = "ours on " if result.has_paper else ""
-        parts.append(f"{ours}{result.examples} test images")
+        parts.append(f"{ours}{result.examples} test images" + (f" of {result.data}" if result.data else ""))
         many = result.seeds > 1
         parts.append(f"mean ± standard deviation of {result.seeds} trainings" if many else "one training")
     cells = [cell for cells in result.rows.values() for cell in cells.values()]
