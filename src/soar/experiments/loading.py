@@ -36,6 +36,7 @@ from soar.experiments.schema import (
     File,
     NetworkTable,
     RowTable,
+    Scale,
     SharedFile,
     Table,
     at_scale,
@@ -92,17 +93,17 @@ def load(
     path = _path(name)
     table = recipes.read(path)
     beside = recipes.read(path.parent / str(table["shared"])) if "shared" in table else {}
-    at_size = {"networks": at_scale(beside.get("networks", {}), scale or "small")}
-    scales = typed({**beside, **at_size}, SharedFile, str(table.get("shared"))).scales
-    if scale and scale not in scales:
-        raise unknown("scale", scale, scales or ["none"], "flag --scale")
-    size = (scale or "small") if scales else ""
+    shared = typed(beside, SharedFile, str(table.get("shared")))
+    size = scale or ("small" if shared.scales else "")
+    if size and size not in shared.scales:
+        raise unknown("scale", size, shared.scales or ["none"], "flag --scale")
     file = _file(at_scale(table, size), name)
+    known = [shared.networks, table.get("networks", {}), _in_rows(table)]
     networks = Networks(
-        tables=_networks(name, beside.get("networks", {}), table.get("networks", {}), _in_rows(table)),
+        tables=_networks(known, size, name),
         origin=name,
         scale=size,
-        settings=scales.get(size),
+        settings=typed(shared.scales[size], Scale, f"{file.shared}: scales.{size}") if size else None,
         recipe=file.recipe,
         changes=file.fields,
         flags=recipes.parse(flags),
@@ -144,10 +145,11 @@ def _file(table: Table, origin: str) -> File:
     return file
 
 
-def _networks(origin: str, *groups: dict[str, Table]) -> dict[str, Table]:
-    """Join tables of networks."""
+def _networks(groups: Sequence[dict[str, Table]], scale: str, origin: str) -> dict[str, Table]:
+    """Join and check tables of networks."""
     found: dict[str, Table] = {}
     for name, table in (one for group in groups for one in group.items()):
+        typed(at_scale(table, scale), NetworkTable, f"{origin}: network '{name}'")
         if name in found:
             raise UserError(f"{origin}: got two networks called '{name}' (fields networks and rows)")
         found[name] = table

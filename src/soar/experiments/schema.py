@@ -113,7 +113,8 @@ class File:
     """Of the measurements of all columns, but those of kind clean, assessment and record."""
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Rows or columns that claims name together."""
-    networks: dict[str, NetworkTable] = field(default_factory=dict)
+    networks: dict[str, Table] = field(default_factory=dict)
+    """Those of `NetworkTable`, by name."""
     claims: tuple[ClaimTable, ...] = ()
 
 
@@ -150,8 +151,8 @@ class Scale:
 class SharedFile:
     """A file of networks and scales that others share."""
 
-    networks: dict[str, NetworkTable] = field(default_factory=dict)
-    scales: dict[str, Scale] = field(default_factory=dict)
+    networks: dict[str, Table] = field(default_factory=dict)
+    scales: dict[str, Table] = field(default_factory=dict)
 
 
 def typed(table: Any, kind: type[Wanted], origin: str) -> Wanted:
@@ -199,6 +200,5 @@ def _check_fields(table: Any, kind: Any, origin: str) -> None:
         if key not in known:
             raise unknown("field", key, known, origin)
         inner = next((one for one in get_args(known[key]) if is_dataclass(one)), None)
-        parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        for part in parts if inner else ():
+        for part in value if inner and isinstance(value, list) else ():
             _check_fields(part, inner, origin)
