@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from soar.experiments.job import Job
+from soar.experiments.jobs import Job
 
 from soar.cli.main import main
 from soar.errors import FileError

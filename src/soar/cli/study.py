@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from soar import files
 from soar.cli.experiments import add_executor_flags, carry_out
+from soar.errors import unknown
 
 if TYPE_CHECKING:
     from soar.experiments.experiment import Experiment
@@ -44,6 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run a study; a second call resumes what an earlier one did not finish."""
     from soar.experiments import loading
 
+    if arguments.study not in loading.studies() and not arguments.study.endswith(".toml"):
+        raise unknown("study", arguments.study, [*loading.studies(), "FILE.toml"], "soar study STUDY")
     study = loading.load(
         arguments.study, flags=arguments.fields, examples=arguments.examples, root=arguments.root
     )
