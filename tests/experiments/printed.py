@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from soar.experiments.table_result import Cell, TableResult
-
 from soar.evaluation.interval import wilson
-from soar.paper.tables import PaperTable
+from soar.experiments.experiment import Experiment
+from soar.experiments.result import Cell, Result
 
-_TEST_IMAGES = {"CIFAR-10": 10_000, "SVHN": 26_032}
+_TEST_IMAGES = {"cifar10": 10_000, "svhn": 26_032}
 # Every number that the paper prints under SimBA is a multiple of 1/3000: three trainings, 1,000 images.
 _SIMBA_IMAGES = 1_000
 
 
-def printed(table: PaperTable) -> TableResult:
-    """Give the paper's own numbers as if they had been measured here, to see which claims they bear out.
+def printed(table: Experiment) -> Result:
+    """Return the paper's own numbers as if they had been measured here.
 
     A printed standard deviation stands for three trainings; accuracies have the interval of the test images,
-    since nobody knows which of them were right. All other numbers have no interval.
+    since nobody knows which of them were correctly classified. All other numbers have no interval.
 
     Args:
-        table: what the paper prints
+        table: a table of the paper at paper scale
     """
-    images = _TEST_IMAGES[table.dataset] if table.unit == "percent" and table.id != "confidence" else 0
+    images = 0
+    if table.unit == "percent" and table.name != "confidence":
+        images = _TEST_IMAGES[next(iter(table.trainings.values())).recipe.data.name]
     rows = {
         row.name: {
-            column: _as_measured(value, row.std.get(column), _SIMBA_IMAGES if column == "SimBA" else images)
-            for column, value in row.values.items()
+            column: _as_measured(
+                value, row.paper_std.get(column), _SIMBA_IMAGES if column == "SimBA" else images
+            )
+            for column, value in row.paper.items()
         }
         for row in table.rows
     }
-    return TableResult(
-        table=table.id, scale="paper", seeds=3, examples=images, caution="as printed", rows=rows
-    )
+    return Result(name=table.name, scale="paper", seeds=3, examples=images, caution="as printed", rows=rows)
 
 
 def _as_measured(value: float | None, std: float | None, images: int) -> Cell:

@@ -4,15 +4,16 @@ import math
 
 import pytest
 import torch
-from soar.experiments.claims.estimate import Estimate, _student, difference, of
-from soar.experiments.table_result import Cell
 
+from soar.evaluation.attack_result import bits
 from soar.evaluation.interval import paired
+from soar.experiments.intervals import Estimate, _student, difference, of
+from soar.experiments.result import Cell
 
 
-def flags(right: int, of_all: int = 100, first: int = 0) -> torch.Tensor:
+def flags(correct: int, of_all: int = 100, first: int = 0) -> torch.Tensor:
     made = torch.zeros(of_all, dtype=torch.bool)
-    made[first : first + right] = True
+    made[first : first + correct] = True
     return made
 
 
@@ -40,8 +41,8 @@ def test_two_accuracies_are_compared_on_the_same_examples() -> None:
     one, other = flags(40), flags(30)
     expected = [100 * number for number in paired(one, other)]
     cells = (
-        Cell(values=(40.0,), low=30.9, high=49.8, right=one),
-        Cell(values=(30.0,), low=21.9, high=39.6, right=other),
+        Cell(values=(40.0,), low=30.9, high=49.8, correct=bits(one)),
+        Cell(values=(30.0,), low=21.9, high=39.6, correct=bits(other)),
     )
     found = difference(*cells)
     assert [found.value, found.low, found.high] == pytest.approx(expected)
@@ -68,8 +69,8 @@ def test_means_over_other_examples_are_not_paired() -> None:
 
 
 def test_other_examples_are_not_paired() -> None:
-    one = Cell(values=(40.0,), low=31.0, high=50.0, right=flags(40))
-    other = Cell(values=(30.0,), low=18.0, high=45.0, right=flags(15, 50))
+    one = Cell(values=(40.0,), low=31.0, high=50.0, correct=bits(flags(40)))
+    other = Cell(values=(30.0,), low=18.0, high=45.0, correct=bits(flags(15, 50)))
     assert difference(one, other) == Estimate(10.0, 10.0 - math.hypot(9, 15), 10.0 + math.hypot(10, 12))
 
 
@@ -89,8 +90,8 @@ def test_columns_of_one_network_differ_seed_by_seed() -> None:
 
 
 def test_paired_flags_and_seeds_together() -> None:
-    one = Cell(values=(40.0, 42.0), right=flags(40))
-    other = Cell(values=(30.0, 30.0), right=flags(30))
+    one = Cell(values=(40.0, 42.0), correct=bits(flags(40)))
+    other = Cell(values=(30.0, 30.0), correct=bits(flags(30)))
     examples = 100 * (paired(flags(40), flags(30))[2] - 0.1)
     # s^2 = 2, n = 2, one degree of freedom
     found = difference(one, other)
