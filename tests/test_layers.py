@@ -27,7 +27,7 @@ LAYERS = {
     "training": "training",
     "cost | evaluation": "cost | evaluation",
     "report | interop | export": "report | interop | export",
-    "experiments": "experiments paper",
+    "experiments": "experiments theory",
     "cli": "cli __main__",
 }
 # Height, part of the layer, and name of the layer, by the first name below `soar`.

@@ -13,13 +13,13 @@ import torch
 from tools.figures.command import Section
 from tools.figures.drawing import BLUE, GRAY, ORANGE, drawing
 from tools.figures.network import Network
+from tools.theory.derivation import loss_in_double
 from torch import Tensor
 
 from soar.curvature import exact_product, input_gradient
 from soar.model_state import probing
 from soar.objectives.starts import Start
-from soar.paper.theory import Rows
-from soar.paper.theory.tightness import loss_in_double
+from soar.theory import Rows
 
 PLACES = {"the image": 0.0, "half-way": 0.5}
 

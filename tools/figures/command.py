@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from soar.errors import UserError, unknown
-from soar.paper.theory import Rows
+from soar.theory import Rows
 from tools.figures import drawing
 
 

@@ -13,8 +13,8 @@ from tools.figures.drawing import BLUE, GRAY, GREEN, ORANGE, drawing
 from torch import Tensor
 
 from soar.losses import cross_entropy
-from soar.paper.theory import Rows
-from soar.paper.theory.logistic_regression import loss
+from soar.theory import Rows
+from soar.theory.logistic_regression import loss
 
 DISTANCE = 2.0
 FACTORS = (1.0, 2.0, 4.0, 8.0, 16.0)

@@ -13,6 +13,7 @@ import torch
 from tools.figures.command import Section
 from tools.figures.drawing import BLUE, GRAY, GREEN, ORANGE, drawing
 from tools.figures.network import Network
+from tools.theory.derivation import loss_in_double
 from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
@@ -20,8 +21,7 @@ from torch.overrides import TorchFunctionMode
 from soar import randomness
 from soar.curvature import LossAt, difference_product, draw_direction, exact_product, input_gradient
 from soar.model_state import probing
-from soar.paper.theory import Rows
-from soar.paper.theory.tightness import loss_in_double
+from soar.theory import Rows
 
 STEPS = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 0.5, 1.0, 3.0)
 PAPER = 0.01

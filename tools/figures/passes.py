@@ -13,7 +13,7 @@ from torch import Tensor
 from soar.errors import UserError
 from soar.evaluation.assessment import Assessment
 from soar.evaluation.attack_result import AttackResult
-from soar.paper.theory import Rows
+from soar.theory import Rows
 
 
 def choose(assessment: Assessment, label: str) -> AttackResult:

@@ -13,8 +13,8 @@ import torch
 from tools.figures.drawing import BLUE, GRAY, GREEN, ORANGE, drawing
 from torch import Tensor
 
-from soar.paper.theory import Rows
-from soar.paper.theory.linear_regression import expansion, robust_loss
+from soar.theory import Rows
+from soar.theory.linear_regression import expansion, robust_loss
 
 EPS = 0.5
 WEIGHT = 2.0

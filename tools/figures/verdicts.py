@@ -9,7 +9,7 @@ from tools.figures.drawing import BLUE, GRAY, GREEN, ORANGE, drawing
 
 from soar.errors import UserError
 from soar.evaluation.diagnosis import Diagnosis
-from soar.paper.theory import Rows
+from soar.theory import Rows
 
 ATTACKS = {
     "cross-entropy": ("losses", "all on cross-entropy", ORANGE),

@@ -11,7 +11,7 @@ from tools.figures.drawing import BLUE, ORANGE, drawing
 from soar.cost import count_update
 from soar.cost.workload import Workload, build, workload
 from soar.errors import UserError
-from soar.paper.theory import Rows
+from soar.theory import Rows
 
 NETWORK = "resnet10-w64"
 _BATCH = 1

@@ -10,8 +10,8 @@ from pathlib import Path
 from tools.figures.command import Part, Result, Section
 
 from soar.errors import UserError
-from soar.paper.theory import linear_regression, logistic_regression, proposition_1
 from soar.progress import Mode
+from soar.theory import linear_regression, logistic_regression, proposition_1
 from tools.figures import command
 from tools.theory import drawings
 

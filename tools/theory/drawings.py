@@ -9,12 +9,13 @@ from tools.figures.command import Section
 from tools.figures.drawing import BLUE, GRAY, GREEN, ORANGE, drawing
 from torch import Tensor
 
-from soar.paper.theory import Rows, linear_regression, tightness
+from soar.theory import Rows, linear_regression
+from tools.theory import derivation
 
 # Smaller rises are drawn here: a logarithmic axis has no place for 0.
 _LEAST = 1e-6
 
-_COMPARED = (tightness.SECOND, tightness.CORRECTED)
+_COMPARED = (derivation.SECOND, derivation.CORRECTED)
 _GROUPS = {
     "the loss itself, as far as PGD finds": ORANGE,
     "its expansion": BLUE,
@@ -22,16 +23,16 @@ _GROUPS = {
     "sampled z": GRAY,
 }
 _CHAIN = {
-    tightness.SHOWN: ORANGE,
-    tightness.LOSS: ORANGE,
-    tightness.LOSS_L2: ORANGE,
-    tightness.FIRST: BLUE,
-    tightness.SECOND: BLUE,
-    tightness.SECOND_L2: BLUE,
-    tightness.SPECTRAL: GREEN,
-    tightness.FROBENIUS: GREEN,
-    tightness.EXPECTED: GREEN,
-    tightness.CORRECTED: GREEN,
+    derivation.SHOWN: ORANGE,
+    derivation.LOSS: ORANGE,
+    derivation.LOSS_L2: ORANGE,
+    derivation.FIRST: BLUE,
+    derivation.SECOND: BLUE,
+    derivation.SECOND_L2: BLUE,
+    derivation.SPECTRAL: GREEN,
+    derivation.FROBENIUS: GREEN,
+    derivation.EXPECTED: GREEN,
+    derivation.CORRECTED: GREEN,
 }
 
 
@@ -137,7 +138,7 @@ def draw_tightness(gains: Mapping[str, Tensor], subtitle: str, path: Path) -> No
     """Draw every quantity of the derivation, one dot per image, with medians."""
     shown = {**_CHAIN, **dict.fromkeys(_sampled(gains), GRAY)}
     with drawing(path, width=8.4, height=0.34 * len(shown) + 1.9) as figure:
-        expansion, bound = (_median(gains[name] / gains[tightness.LOSS]) for name in _COMPARED)
+        expansion, bound = (_median(gains[name] / gains[derivation.LOSS]) for name in _COMPARED)
         figure.suptitle(
             f"In the median the expansion sees {expansion:.2g} of the rise; "
             f"SOAR's bound is {bound:.2g} times it",

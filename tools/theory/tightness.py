@@ -8,11 +8,7 @@ from collections.abc import Sequence
 import torch
 from tools.figures.command import Section
 from tools.figures.network import Network
-from torch import Tensor
-
-from soar.paper.theory import Rows, tightness
-from soar.paper.theory.bounds import CORRECTION, norm_bound
-from soar.paper.theory.tightness import (
+from tools.theory.derivation import (
     CORNER_FREE,
     CORRECTED,
     EXACT,
@@ -30,7 +26,12 @@ from soar.paper.theory.tightness import (
     difference_name,
     remaining_ball,
 )
+from torch import Tensor
+
 from soar.progress import Mode
+from soar.theory import Rows
+from soar.theory.bounds import CORRECTION, norm_bound
+from tools.theory import derivation
 
 
 def all_gains(examples: Sequence[Tightness], radius: float) -> dict[str, Tensor]:
@@ -143,7 +144,7 @@ def measure(
     Returns:
         The tables, and the quantities of `all_gains`.
     """
-    examples = tightness.measure(
+    examples = derivation.measure(
         network.model,
         network.threat,
         network.x,

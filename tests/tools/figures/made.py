@@ -15,7 +15,7 @@ from tools.figures.network import Network
 from torch import Tensor, nn
 
 from soar.threat import Linf
-from tests.paper.theory.quadratics import quadratic_case
+from tests.theory.quadratics import quadratic_case
 
 
 def keep(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> Figure:

@@ -9,7 +9,7 @@ import pytest
 from tools.figures.command import show
 
 from soar.errors import UserError
-from soar.paper.theory import Rows
+from soar.theory import Rows
 from tools.figures import drawing
 
 

@@ -9,9 +9,9 @@ import torch
 from matplotlib.figure import Figure
 from tools.figures.command import Section
 
-from soar.paper.theory import linear_regression, logistic_regression, proposition_1, tightness
+from soar.theory import linear_regression, logistic_regression, proposition_1
 from tests.tools.figures.made import keep, x_of, y_of
-from tools.theory import drawings
+from tools.theory import derivation, drawings
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_proposition_1_shows_the_gap(drawn: Figure) -> None:
 
 def test_tightness_shows_every_image_and_the_median(drawn: Figure) -> None:
     gains = dict.fromkeys(drawings._CHAIN, torch.tensor([1.0, 2.0, 4.0]))
-    gains[tightness.SECOND] = torch.tensor([0.0, 1.0, 1.0])
+    gains[derivation.SECOND] = torch.tensor([0.0, 1.0, 1.0])
     for count in (1, 10, 20):
         gains[f"{count} z, printed"] = torch.ones(3)
     gains["20 z, h 0.01"] = torch.tensor([7.0, 8.0, 9.0])
@@ -55,7 +55,7 @@ def test_tightness_shows_every_image_and_the_median(drawn: Figure) -> None:
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert names[:3] == ["20 z, h 0.01", "20 z, printed", "1 z, printed"] and "10 z, printed" not in names
     assert x_of(axes.lines[0]) == [7, 8, 9] and x_of(axes.lines[1]) == [8, 8]
-    second = axes.lines[2 * names.index(tightness.SECOND)]
+    second = axes.lines[2 * names.index(derivation.SECOND)]
     assert 0 < min(x_of(second)) < 1e-5, "a logarithmic axis has no place for 0"
     # Ratios of 0, 1/2, 1/4 to the loss, and of 1.
     assert "sees 0.25 of the rise; SOAR's bound is 1 times it" in drawn.get_suptitle()

@@ -6,22 +6,22 @@ import pytest
 import torch
 from tools.figures.command import show_all
 
-from soar.paper.theory import tightness
 from tests.tools.figures.made import quadratic_network
+from tools.theory import derivation
 from tools.theory import tightness as tables
 
 
-def example(scale: float, norms: list[float]) -> tightness.Tightness:
+def example(scale: float, norms: list[float]) -> derivation.Tightness:
     """Make up an example in which the k-th quantity is k + 1 times the scale."""
     names = [
-        *(tightness.SHOWN, tightness.LOSS, tightness.LOSS_L2, tightness.FIRST, tightness.SECOND),
-        *(tightness.SECOND_L2, tightness.SPECTRAL, tightness.FROBENIUS, tightness.CORNER_FREE),
-        *(tightness.EXPECTED, tightness.CORRECTED),
+        *(derivation.SHOWN, derivation.LOSS, derivation.LOSS_L2, derivation.FIRST, derivation.SECOND),
+        *(derivation.SECOND_L2, derivation.SPECTRAL, derivation.FROBENIUS, derivation.CORNER_FREE),
+        *(derivation.EXPECTED, derivation.CORRECTED),
     ]
     samples = torch.tensor(norms).double()
-    return tightness.Tightness(
+    return derivation.Tightness(
         gains={name: scale * (place + 1) for place, name in enumerate(names)},
-        norms={tightness.EXACT: samples, "h 0.01": 5 * samples, "h 0.5": 2 * samples},
+        norms={derivation.EXACT: samples, "h 0.01": 5 * samples, "h 0.5": 2 * samples},
         stable_rank=scale,
     )
 
@@ -42,10 +42,10 @@ def test_means_over_samples_are_turned_into_bounds() -> None:
 def test_quantities_have_sizes_and_say_what_they_bound() -> None:
     rows = tables.quantities(tables.all_gains(EXAMPLES, radius=3.0))
     found = {row["rise above the loss"]: row for row in rows}
-    loss = found[tightness.LOSS]
+    loss = found[derivation.LOSS]
     assert loss["how"] == "found" and loss["median"] == loss["mean"] == 4
     assert loss["bounds attack"] == "100%" and loss["bounds second order"] == "0%"
-    assert found[tightness.SPECTRAL]["how"] == "exact"
+    assert found[derivation.SPECTRAL]["how"] == "exact"
     # 4.5 and 9.5 beside second orders of 5 and 15, and attacks of 1 and 3.
     assert found["1 z, printed"]["bounds second order"] == "0%"
     assert found["12 z, printed"]["bounds second order"] == "50%"
@@ -74,4 +74,4 @@ def test_the_report_names_what_was_measured() -> None:
     title = "quadratic: 3 images of gray, linf 0.05 around a pgd-1 point, half of linf 0.1 away, d 4, rho 0.1"
     assert text.splitlines()[0] == title
     assert "median stable rank of H 1\n" in text
-    assert len(gains[tightness.LOSS]) == 3
+    assert len(gains[derivation.LOSS]) == 3

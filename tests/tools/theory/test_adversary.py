@@ -4,11 +4,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tools.theory.adversary import _project, largest_gain
 from torch import Tensor
 
-from soar.paper.theory.adversary import _project, largest_gain
 from soar.threat import L2, Linf, Threat
-from tests.paper.theory.test_expansion import numbers
+from tests.theory.test_expansion import numbers
 
 
 def search(weights: Tensor, x: Tensor, threat: Threat, in_pixel_range: bool) -> Tensor:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from soar import randomness
-from soar.paper.theory.expansion import SecondOrderExpansion, expand
+from soar.theory.expansion import SecondOrderExpansion, expand
 
 
 def numbers(seed: int, *shape: int) -> Tensor:

@@ -1,6 +1,6 @@
 r"""The bounds on a second-order expansion that Proposition 1 passes through, one after the other.
 
-As in `soar.paper.theory.expansion`, all are relative to the loss at the image. With the augmented matrix H
+As in `soar.theory.expansion`, all are relative to the loss at the image. With the augmented matrix H
 and \( A = \rho^2 + 1 \), the proof goes from the maximum over the l2 ball
 to \( \frac{A}{2} ||H||_2 - \frac12 \), from there to \( \frac{A}{2} ||H||_F - \frac12 \),
 and from there to \( \frac{A}{2} E||Hz|| - \frac12 \).
@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from soar.paper.theory.expansion import SecondOrderExpansion
+from soar.theory.expansion import SecondOrderExpansion
 
 Number = TypeVar("Number", float, Tensor)
 

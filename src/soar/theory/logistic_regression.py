@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from soar.paper.theory import Rows
+from soar.theory import Rows
 
 _DISTANCE = 2.0
 

@@ -28,7 +28,7 @@ class Quadratic(nn.Module):
 
 @dataclass(frozen=True)
 class Case:
-    """What `soar.paper.theory.tightness.measure` takes, in its order."""
+    """What `tools.theory.derivation.measure` takes, in its order."""
 
     model: nn.Module
     threat: Linf

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from soar.curvature import Direction
 from soar.objectives.starts import Start
-from soar.paper.theory import tightness as theory
-from soar.paper.theory.expansion import SecondOrderExpansion
+from soar.theory.expansion import SecondOrderExpansion
 from soar.threat import Linf
-from tests.paper.theory.quadratics import Case, quadratic_case
+from tests.theory.quadratics import Case, quadratic_case
+from tools.theory import derivation as theory
 
 EPS, SLOPE = 0.1, 0.7
 RHO = 0.2

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soar.paper.theory import logistic_regression as theory
+from soar.theory import logistic_regression as theory
 
 
 @given(st.floats(-6, 6), st.sampled_from([0.0, 1.0]), st.floats(0.1, 4), st.floats(0.01, 2))

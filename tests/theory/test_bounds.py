@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soar.paper.theory.bounds import corner_free_bound, expected_norm, norm_bound
-from tests.paper.theory.test_expansion import numbers, quadratic
+from soar.theory.bounds import corner_free_bound, expected_norm, norm_bound
+from tests.theory.test_expansion import numbers, quadratic
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3, 10, 785])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from soar import randomness
-from soar.paper.theory import linear_regression as theory
+from soar.theory import linear_regression as theory
 
 
 def draw(seed: int, count: int) -> Tensor:

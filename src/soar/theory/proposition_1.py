@@ -24,9 +24,9 @@ from functools import partial
 import torch
 
 from soar import randomness
-from soar.paper.theory import Rows
-from soar.paper.theory.bounds import CORRECTION, expected_norm, norm_bound
-from soar.paper.theory.expansion import SecondOrderExpansion
+from soar.theory import Rows
+from soar.theory.bounds import CORRECTION, expected_norm, norm_bound
+from soar.theory.expansion import SecondOrderExpansion
 
 _DIMENSION = 3072
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from soar import randomness
-from soar.paper.theory import Rows
+from soar.theory import Rows
 
 GRADIENT_DESCENT, RIDGE, LASSO, ROBUST = "gradient descent", "ridge", "lasso", "robust regularizer"
 DIMENSIONS = (10, 100, 1000, 3072)

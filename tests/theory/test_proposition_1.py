@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soar.paper.theory import proposition_1 as theory
-from soar.paper.theory.expansion import SecondOrderExpansion
+from soar.theory import proposition_1 as theory
+from soar.theory.expansion import SecondOrderExpansion
 
 
 @given(st.integers(1, 100_000), st.floats(1e-4, 1))

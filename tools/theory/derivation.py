@@ -24,6 +24,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from tools.theory.adversary import largest_gain
 from torch import Tensor, nn
 
 from soar import losses, randomness
@@ -37,10 +38,9 @@ from soar.curvature import (
 )
 from soar.model_state import probing
 from soar.objectives.starts import Start
-from soar.paper.theory.adversary import largest_gain
-from soar.paper.theory.bounds import CORRECTION, corner_free_bound, expected_norm, norm_bound
-from soar.paper.theory.expansion import SecondOrderExpansion, expand
 from soar.progress import Mode, Progress
+from soar.theory.bounds import CORRECTION, corner_free_bound, expected_norm, norm_bound
+from soar.theory.expansion import SecondOrderExpansion, expand
 from soar.threat import L2, Linf, Threat
 
 EXACT = "exact"
