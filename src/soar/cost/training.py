@@ -25,7 +25,6 @@ from soar.data import Batch
 from soar.errors import UserError
 from soar.model_state import probing
 from soar.prediction import predict
-from soar.training import generators
 from soar.training.trainer import Trainer, batches_of
 from soar.training.validation import attack_of
 
@@ -204,11 +203,8 @@ def measure_training(trainer: Trainer, clock: Clock = time.perf_counter) -> Trai
         clock: returns seconds, from any origin
     """
     counted = count_training(trainer)
-    trainer.updates.share_among(trainer.world)
-    try:
+    with trainer.updates.shared_among(trainer.world):
         spent = [_time_updates(trainer, first, clock) for first, _ in _phases(trainer)]
-    finally:
-        trainer.updates.work_alone()
     updates = [replace(phase, seconds=each) for phase, each in zip(counted.updates, spent, strict=True)]
     last = counted.validation
     validation = None if last is None else replace(last, seconds=_time_validation(trainer, last, clock))
@@ -239,7 +235,7 @@ def _phases(trainer: Trainer) -> list[tuple[int, int]]:
 
 def _count_updates(trainer: Trainer, few: Batch, step: int, times: int) -> PhaseCost:
     with (
-        generators.seeded(trainer.seed, trainer.world.rank, trainer.device),
+        trainer.updates.seeded(trainer.seed, trainer.world.rank),
         _sharpened(trainer, few) as batch,
         Counter(trainer.objective.model) as counter,
     ):
@@ -307,7 +303,7 @@ def _time_updates(trainer: Trainer, step: int, clock: Clock) -> float:
     spent: list[float] = []
     wanted = _WARM_UP
     with (
-        generators.seeded(trainer.seed, trainer.world.rank, trainer.device),
+        trainer.updates.seeded(trainer.seed, trainer.world.rank),
         closing(batches_of(trainer)) as batches,
     ):
         while len(spent) < wanted:

@@ -17,7 +17,7 @@ from soar.objectives import OBJECTIVES, Objective
 from soar.objectives.inner_passes import statistics
 from soar.options import parse_spec
 from soar.threat import Linf
-from soar.training.layout import memory_layout
+from soar.training.weights import memory_layout
 
 THREAT = Linf("8/255")
 _CLEAR_MARGIN = 8.0
