@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from soar.cost import count_update
-from soar.cost.workload import Workload, build, workload
+from soar.cost.workload import WORKLOADS, Workload, build
 from soar.errors import UserError
 from soar.paper.theory.figures import BLUE, ORANGE, drawing
 from soar.paper.theory.table import Rows
@@ -56,7 +56,7 @@ def measured(file: Path) -> dict[str, list[float]]:
 
 def table(times: dict[str, list[float]]) -> Rows:
     """Count the arithmetic of every objective and put the times beside it."""
-    network = replace(workload(NETWORK), batch_size=_BATCH)
+    network = replace(WORKLOADS[NETWORK], batch_size=_BATCH)
     counted = {name: forward_passes(name, network) for name in OBJECTIVES}
     rows: Rows = []
     for name, title in OBJECTIVES.items():

@@ -158,14 +158,13 @@ class WandB:
             self._run.finish()
 
 
-def open_sinks(names: Sequence[str], run: Path, config: Mapping[str, Any], where: str) -> list[Sink]:
-    """Return the sinks of the given names.
+def open_sinks(names: Sequence[str], run: Path, config: Mapping[str, Any]) -> list[Sink]:
+    """Return the sinks that the flag --track names.
 
     Args:
         names: "tensorboard", "wandb"
         run: the run folder
         config: the resolved recipe, for services that show it
-        where: the field or flag that named them, for messages
 
     Raises:
         UserError: for an unknown name or a package that is not installed
@@ -176,7 +175,7 @@ def open_sinks(names: Sequence[str], run: Path, config: Mapping[str, Any], where
     }
     for name in names:
         if name not in known:
-            raise unknown("tracker", name, known, where)
+            raise unknown("tracker", name, known, "--track")
     return [known[name]() for name in names]
 
 
