@@ -85,6 +85,6 @@ def check_fit(model: nn.Module, data: Dataset) -> None:
     if logits.shape[1] > len(data.classes):
         warnings.warn(
             f"model: got {logits.shape[1]} outputs, expected {len(data.classes)} for {data.name};"
-            " those beyond the classes only learn never to be right",
+            " those beyond the classes only learn never to be predicted",
             stacklevel=2,
         )
