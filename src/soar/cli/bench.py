@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from soar import files
 from soar.errors import UserError, unknown
-from soar.options import parse_spec
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -97,6 +96,7 @@ def _check(arguments: argparse.Namespace) -> None:
 def _objectives(wanted: list[str]) -> list[str]:
     """Return the references and then the other objectives."""
     from soar.objectives import OBJECTIVES as REGISTERED
+    from soar.options import parse_spec
 
     if wanted == ["all"]:
         wanted = [entry.name for entry in REGISTERED if entry.name != "adversarial"]
