@@ -9,7 +9,7 @@ from pathlib import Path
 from tools.figures.drawing import BLUE, ORANGE, drawing
 
 from soar.cost import count_update
-from soar.cost.workload import Workload, build, workload
+from soar.cost.workload import WORKLOADS, Workload, build
 from soar.errors import UserError
 from soar.theory import Rows
 
@@ -57,7 +57,7 @@ def measured(file: Path) -> dict[str, list[float]]:
 
 def table(times: dict[str, list[float]]) -> Rows:
     """Count the arithmetic of every objective and put the times beside it."""
-    network = replace(workload(NETWORK), batch_size=_BATCH)
+    network = replace(WORKLOADS[NETWORK], batch_size=_BATCH)
     counted = {name: forward_passes(name, network) for name in OBJECTIVES}
     rows: Rows = []
     for name, title in OBJECTIVES.items():

@@ -8,9 +8,40 @@ import torch
 from torch import nn
 
 from soar.models import resnet10
-from soar.training.layout import memory_layout
+from soar.training.weights import Average, memory_layout
 
 CPU = torch.device("cpu")
+
+
+def test_the_average_of_a_known_sequence() -> None:
+    model = nn.Linear(1, 1, bias=False)
+    with torch.no_grad():
+        model.weight.fill_(1.0)
+    average = Average(model, decay=0.15)
+    expected = 1.0
+    for step, (value, decay) in enumerate([(2.0, 0.1), (5.0, 0.15), (3.0, 0.15)], start=1):
+        with torch.no_grad():
+            model.weight.fill_(value)
+        average.update(step)
+        expected = decay * expected + (1 - decay) * value
+        [weight] = average.model.parameters()
+        assert float(weight) == pytest.approx(expected)
+
+
+def test_statistics_are_averaged_counts_copied_and_the_copy_is_frozen() -> None:
+    model = nn.BatchNorm1d(2)
+    average = Average(model, decay=0.5)
+    model(torch.randn(8, 2) + 10)
+    average.update(1000)
+    copy = average.model
+    assert isinstance(copy, nn.BatchNorm1d)
+    assert isinstance(copy.running_mean, torch.Tensor)
+    assert isinstance(model.running_mean, torch.Tensor)
+    torch.testing.assert_close(copy.running_mean, model.running_mean / 2)
+    assert copy.num_batches_tracked == 1
+    assert not copy.training
+    assert not any(parameter.requires_grad for parameter in copy.parameters())
+    assert model.training
 
 
 @pytest.mark.parametrize(
@@ -24,7 +55,7 @@ CPU = torch.device("cpu")
         (nn.Linear(4, 8), torch.channels_last),
     ],
 )
-def test_only_layers_with_the_broken_kernel_keep_the_ordinary_layout(
+def test_only_layers_with_the_broken_kernel_stay_contiguous(
     layer: nn.Module, layout: torch.memory_format
 ) -> None:
     model = nn.Sequential(nn.Conv2d(3, 16, 3), layer)
@@ -43,7 +74,7 @@ def test_a_narrow_network_survives_training() -> None:
     code = """
 import torch
 from soar.models import resnet10
-from soar.training.layout import memory_layout
+from soar.training.weights import memory_layout
 model = resnet10(10, (1, 28, 28), width=4)
 layout = memory_layout(model, torch.device("cpu"), channels_last=True)
 model.to(memory_format=layout)

@@ -1,4 +1,4 @@
-"""The run folder of a training: who may write there, its metrics, and its checkpoints."""
+"""The state of a training, and the run folder that keeps it: lock, metrics and checkpoints."""
 
 from __future__ import annotations
 
@@ -6,46 +6,86 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-
-from torch import Tensor
+from typing import Any
 
 from soar import checkpoints
 from soar.distributed import World
 from soar.errors import UserError
 from soar.locks import run_lock
 from soar.progress import Progress
-from soar.training import generators
-from soar.training.standing import Standing
+from soar.training.guards import Guards
 from soar.training.tracking import MetricsFile, Sink
 from soar.training.updates import Updates
 from soar.training.validation import Scores
 from soar.weights import fill
 
 
-class Keeper:
-    """Write down where a training stands, and go back to it.
+@dataclass
+class TrainerState:
+    """The state of a training besides its tensors.
+
+    Args:
+        guards: the running figures of the guards
+        step: updates made
+        best: the best validation so far
+        last: the latest validation
+    """
+
+    guards: Guards
+    step: int = 0
+    best: Scores | None = None
+    last: Scores | None = None
+
+    def record(self, scores: Scores, select: str) -> None:
+        """Record a validation, as the best one if it is.
+
+        >>> from soar.recipes.settings import GuardSettings
+        >>> state = TrainerState(Guards(GuardSettings()))
+        >>> for step, robust in enumerate((0.3, 0.4, 0.2), start=1):
+        ...     state.record(Scores(step, 0.8, robust), "robust")
+        >>> state.best.step, state.last.step
+        (2, 3)
+        """
+        self.last = scores
+        if scores.beats(self.best, select):
+            self.best = scores
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state in a form that JSON can hold."""
+        return asdict(self) | {"guards": self.guards.state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the state of a checkpoint."""
+        self.step = state["step"]
+        self.best, self.last = (Scores(**state[key]) if state[key] else None for key in ("best", "last"))
+        self.guards = Guards(self.guards.settings, **state["guards"])
+
+
+class CheckpointManager:
+    """Write the checkpoints and metrics of a training to its run folder, and restore them.
 
     Args:
         run: the run folder; nothing in it is ever deleted but old checkpoints
-        standing: what is written, and set when a run is resumed
+        state: the state to save and restore
         updates: holds the weights and the optimizer
         identity: what decides which example is in which batch; a resumed run must keep it
         rule: which checkpoint counts as the best, in words
-        sinks: where metrics go besides `metrics.jsonl`
+        sinks: further destinations of metrics besides `metrics.jsonl`
     """
 
     def __init__(
         self,
         run: Path,
-        standing: Standing,
+        state: TrainerState,
         updates: Updates,
         *,
         identity: Mapping[str, int],
         rule: str,
         sinks: Sequence[Sink] = (),
     ) -> None:
-        self.run, self.standing, self.updates = run, standing, updates
+        self.run, self.state, self.updates = run, state, updates
         self.identity, self.rule, self.sinks = identity, rule, sinks
         self.metrics: MetricsFile | None = None
         self._held = ExitStack()
@@ -55,22 +95,22 @@ class Keeper:
 
     @property
     def seconds(self) -> float:
-        """How long the training has taken, in all its sessions."""
+        """Wall-clock time of the training, over all its sessions."""
         return time.monotonic() - self._began
 
     @property
     def epoch(self) -> float:
-        """How often every example has been seen."""
-        return self.standing.step / self.updates.steps_per_epoch
+        """Epochs made."""
+        return self.state.step / self.updates.steps_per_epoch
 
     @property
     def best(self) -> Path:
         """The folder of the best checkpoint, whether it has been written or not."""
-        best = self.standing.best
-        return self.run / checkpoints.FOLDER / checkpoints.name_of(best.step if best else self.standing.step)
+        step = self.state.best.step if self.state.best else self.state.step
+        return self.run / checkpoints.FOLDER / checkpoints.name_of(step)
 
     def open(self, world: World, *, resume: bool) -> None:
-        """Prepare the folder, and go back to where an earlier session stopped.
+        """Lock the folder and, to resume, restore the newest usable checkpoint.
 
         Raises:
             UserError: when the folder holds a training and `resume` is not set, when another process trains
@@ -84,40 +124,38 @@ class Keeper:
         world.on_main(lambda: self._open_files(rows))
 
     def log(self, row: dict[str, float | str]) -> None:
-        """Write a row of figures to every sink."""
+        """Write a row of metrics to every sink."""
         whole = {"epoch": self.epoch} | row | {"seconds": round(self.seconds, 3)}
         for sink in self._all_sinks():
             try:
-                sink.log(self.standing.step, whole)
+                sink.log(self.state.step, whole)
             except OSError as error:
                 warnings.warn(f"{type(sink).__name__} takes no more metrics ({error})", stacklevel=2)
                 self.sinks = [other for other in self.sinks if other is not sink]
 
     def is_overdue(self) -> bool:
-        """Whether the newest checkpoint is older than the settings allow."""
+        """Return whether the newest checkpoint is older than the settings allow."""
         return time.monotonic() - self._saved_at >= 60 * self.updates.settings.save_minutes
 
     def is_due(self) -> bool:
-        """Whether a checkpoint belongs here, by its validation or its step."""
-        every, step = self.updates.settings.save_steps, self.standing.step
-        return self.standing.best != self._saved_best or (
-            every is not None and step > 0 and step % every == 0
-        )
+        """Return whether this step or its validation calls for a checkpoint."""
+        every, step = self.updates.settings.save_steps, self.state.step
+        return self.state.best != self._saved_best or (every is not None and step > 0 and step % every == 0)
 
     def save(self, world: World, bar: Progress, *, must_succeed: bool) -> None:
-        """Write a checkpoint; a full disk in mid-training is told, but does not end the training.
+        """Write a checkpoint; a full disk in mid-training causes a warning, but does not end the training.
 
         Raises:
-            UserError: if it cannot be written and must be
+            UserError: if it cannot be written and `must_succeed` is set
         """
-        standing = self.standing
-        if (standing.step, standing.last) == self._saved:
+        state = self.state
+        if (state.step, state.last) == self._saved:
             return
-        all_generators = world.gather(generators.states(self.updates.device))
+        generators = world.gather(self.updates.generator_states())
         problem: str | None = None
         if world.is_main:
             try:
-                self._write(all_generators)
+                self._write({"generators": generators})
             except OSError as error:
                 problem = f"cannot save a checkpoint in {self.run} ({error})"
         problem = world.from_main(problem)
@@ -125,27 +163,27 @@ class Keeper:
             raise UserError(f"{problem}; earlier checkpoints are untouched")
         if problem:
             bar.note(f"warning: {problem}; training goes on")
-            standing.best = self._saved_best
+            state.best = self._saved_best
         else:
-            self._saved, self._saved_best = (standing.step, standing.last), standing.best
+            self._saved, self._saved_best = (state.step, state.last), state.best
         self._saved_at = time.monotonic()
 
     def close(self) -> None:
-        """Take no more metrics, and let others train here."""
+        """Close the sinks and release the lock."""
         for sink in self._all_sinks():
             sink.close()
         self._held.close()
 
-    def _write(self, all_generators: list[dict[str, Tensor]]) -> None:
+    def _write(self, generators: dict[str, Any]) -> None:
         assert self.metrics is not None
         self.metrics.sync()
         average = self.updates.average
-        epoch, batch = divmod(self.standing.step, self.updates.steps_per_epoch)
+        epoch, batch = divmod(self.state.step, self.updates.steps_per_epoch)
         snapshot = checkpoints.Snapshot(
             model=self.updates.objective.model.state_dict(),
             ema=average.model.state_dict() if average else None,
-            trainer=self.updates.state() | {"generators": all_generators},
-            state=self.standing.state()
+            trainer=self.updates.state_dict() | generators,
+            state=self.state.state_dict()
             | {
                 "data": {"epoch": epoch, "batch": batch} | dict(self.identity),
                 "selection": self.rule,
@@ -154,7 +192,7 @@ class Keeper:
             },
         )
         checkpoints.save(self.run, snapshot)
-        # The checkpoint is there and says itself which one is the best; tidying is tried again next time.
+        # The checkpoint is there and records itself which one is the best; tidying is tried again next time.
         with suppress(OSError):
             self._tidy()
 
@@ -179,12 +217,12 @@ class Keeper:
         fill(self.updates.objective.model, snapshot.model, where)
         if self.updates.average and snapshot.ema is not None:
             fill(self.updates.average.model, snapshot.ema, where)
-        self.updates.restore(snapshot.trainer)
-        of_all = snapshot.trainer["generators"]
-        if len(of_all) == world.size:
-            generators.restore(of_all[world.rank], self.updates.device)
-        self.standing.restore(state)
-        self._saved, self._saved_best = (self.standing.step, self.standing.last), self.standing.best
+        self.updates.load_state_dict(snapshot.trainer)
+        generators = snapshot.trainer["generators"]
+        if len(generators) == world.size:
+            self.updates.restore_generators(generators[world.rank])
+        self.state.load_state_dict(state)
+        self._saved, self._saved_best = (self.state.step, self.state.last), self.state.best
         self._began -= state["seconds"]
 
     def _all_sinks(self) -> list[Sink]:
