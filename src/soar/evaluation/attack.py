@@ -177,7 +177,7 @@ def _attacked(
             batch_size=batch_size,
             clean_logits=logits[left],
         )
-        adversarial[left], predictions[left] = outcomes.adversarial, outcomes.said
+        adversarial[left], predictions[left] = outcomes.adversarial, outcomes.predictions
         forward[left] += planned.samples * outcomes.forward
         backward[left] += planned.samples * outcomes.backward
         robust[left] = outcomes.robust

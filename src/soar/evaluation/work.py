@@ -75,7 +75,7 @@ class Work:
         with Bar(total, attack.label, mode, done=total - len(rows)) as bar:
             for part in rows.split(_BATCHES_AT_ONCE * self.batch_size):
                 outcomes = self._run(planned, part, bar, of=len(rows), left=int(robust.sum()))
-                robust[part], said[part] = outcomes.robust.cpu(), outcomes.said.cpu()
+                robust[part], said[part] = outcomes.robust.cpu(), outcomes.predictions.cpu()
                 forward[part], backward[part] = outcomes.forward.cpu(), outcomes.backward.cpu()
         self.said = torch.where(self.standing, said, self.said)
         self.standing = self.standing & robust

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import torch
 
-from soar import randomness
 from soar.attacks import Examples
-from soar.attacks.black_box import margin, probability, step_keys
+from soar.attacks.scores import margin, probability
 from tests.attacks.replay import examples, pictures
 
 
@@ -30,15 +29,3 @@ def test_probability_falls_for_the_label_and_grows_for_the_goal() -> None:
     torch.testing.assert_close(away, -torch.stack([p[0, 0], p[1, 0], p[2, 2]]))
     towards = probability(LOGITS, three([2, 1, 0]))
     torch.testing.assert_close(towards, torch.stack([p[0, 2], p[1, 1], p[2, 0]]))
-
-
-def test_every_example_restart_and_step_has_numbers_of_its_own() -> None:
-    some = three([-1, -1, -1])
-    again = replace(some, entry=some.entry + 1)
-    steps = [torch.tensor([0, 0, 0]), torch.tensor([1, 1, 1])]
-    keys = [step_keys(one, one.keys("a"), step) for one in (some, again) for step in steps]
-    keys += [step_keys(some, some.keys("b"), steps[0])]
-    assert len(set(torch.cat(keys).tolist())) == 15
-    alone = step_keys(some, some.keys("a")[1:2], torch.tensor([1]))
-    assert torch.equal(alone, keys[1][1:2])
-    assert randomness.uniform(alone, (2,)).shape == (1, 2)
