@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from soar import losses, randomness
-from soar.attacks import scores
 from soar.attacks.apgd_schedule import Pace, first_pace, next_pace
-from soar.attacks.attack import ATTACKS, Answer, Attack, Examples, check_counts
+from soar.attacks.ascent import Ascent, ClimbState
+from soar.attacks.attack import ATTACKS, Answer, Examples, check_counts
 from soar.attacks.pgd import climb
 from soar.shapes import per_example
 from soar.threat import L2, Threat
@@ -21,25 +21,19 @@ _GRADIENT_SHARE = 0.75
 
 
 @dataclass(frozen=True)
-class APGDState:
+class APGDState(ClimbState):
     """Where each example stands, where it stood before, and the best it has seen."""
 
-    examples: Examples
-    target: Tensor
-    """the class to climb to, or -1 to climb away from the label"""
-    points: Tensor
     previous: Tensor
     """where the last step began; the momentum points from there"""
     best_points: Tensor
     best_gradient: Tensor
     pace: Pace
-    step: Tensor
-    """how many steps led to the points"""
 
 
 @ATTACKS.register("apgd")
 @dataclass(frozen=True, kw_only=True)
-class APGD(Attack[APGDState]):
+class APGD(Ascent[APGDState]):
     r"""Auto-PGD: momentum, halved steps and returns to the best point, with restarts and targets.
 
     z       = P(x_k + eta dir(gradient))
@@ -72,8 +66,7 @@ class APGD(Attack[APGDState]):
     targets: int = 0
 
     def __post_init__(self) -> None:
-        check_counts(steps=self.steps, restarts=self.restarts)
-        check_counts(least=0, targets=self.targets)
+        super().__post_init__()
         losses.check_name(self.loss, "attack.loss")
 
     @property
@@ -91,22 +84,13 @@ class APGD(Attack[APGDState]):
         ]
         return " ".join(filter(None, parts))
 
-    @property
-    def budget(self) -> int:
-        """One prediction at the start and one after every step."""
-        return self.steps + 1
-
-    def entries(self, classes: int) -> int:
-        """Count restarts times targets; there are at most as many targets as wrong classes."""
-        return scores.count_entries(self.restarts, self.targets, classes)
-
     def start(self, examples: Examples, threat: Threat) -> APGDState:
         """Begin at a random point of the border."""
         x = examples.x
         points = border_start(x, examples.keys("apgd start"), threat)
         return APGDState(
             examples=examples,
-            target=scores.target_classes(examples, self.targets),
+            target=self.target_classes(examples),
             points=points,
             previous=points,
             best_points=points,
@@ -114,14 +98,6 @@ class APGD(Attack[APGDState]):
             pace=first_pace(x.new_full((len(x),), 2 * threat.radius)),
             step=torch.zeros_like(examples.labels),
         )
-
-    def wants_gradient(self, state: APGDState) -> Tensor:
-        """Return which examples have a step left."""
-        return state.step < self.steps
-
-    def score(self, logits: Tensor, state: APGDState) -> Tensor:
-        """Return the loss, towards the target where there is one."""
-        return scores.loss_towards(self.loss, logits, state.examples.labels, state.target)
 
     def update(self, state: APGDState, answer: Answer, threat: Threat) -> APGDState:
         """Keep the best point, go back to it where the step was halved, and take the next step."""
@@ -148,10 +124,6 @@ class APGD(Attack[APGDState]):
             pace=pace,
             step=state.step + 1,
         )
-
-    def exhausted(self, state: APGDState) -> Tensor:
-        """Return which examples have been evaluated at their last point."""
-        return state.step > self.steps
 
 
 @ATTACKS.register("apgd-t")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from soar import losses, values
-from soar.attacks import scores
+from soar.attacks.ascent import count_entries
 from soar.attacks.attack import ATTACKS, Answer, Attack, Examples, check_counts
 from soar.attacks.hyperplane import step_over
 from soar.attacks.oracle import reaches_goal
@@ -123,7 +123,7 @@ class FAB(Attack[BorderState]):
 
     def entries(self, classes: int) -> int:
         """Count restarts times targets; there are at most as many targets as wrong classes."""
-        return scores.count_entries(self.restarts, self.targets, classes)
+        return count_entries(self.restarts, self.targets, classes)
 
     def start(self, examples: Examples, threat: Threat) -> BorderState:
         """Begin at the image, and in later restarts at a random point near it."""

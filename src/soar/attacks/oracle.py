@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from soar import losses
 from soar.attacks.attack import Answer, Attack, Examples, S
 from soar.attacks.recall import recalled
 from soar.errors import UserError, shown
@@ -124,3 +125,13 @@ def is_fooled(examples: Examples, points: Tensor, logits: Tensor, threat: Threat
     if bool(reached.any()):
         reached[reached.clone()] = threat.contains(points[reached], examples.x[reached])
     return reached
+
+
+def margin(examples: Examples, logits: Tensor) -> Tensor:
+    """Return the margin of being fooled: above zero exactly where the search has reached its end.
+
+    It is max_{i != y} z_i - z_y, and z_t - max_{i != t} z_i for an example with the goal t.
+    """
+    is_targeted = examples.goal >= 0
+    distance = losses.margin(logits, torch.where(is_targeted, examples.goal, examples.labels))
+    return torch.where(is_targeted, -distance, distance)

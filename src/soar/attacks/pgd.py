@@ -11,25 +11,13 @@ import torch
 from torch import Tensor
 
 from soar import epsilon, losses, values
-from soar.attacks import scores
-from soar.attacks.attack import ATTACKS, Answer, Attack, Examples, check_choice, check_counts
+from soar.attacks.ascent import Ascent, ClimbState
+from soar.attacks.attack import ATTACKS, Answer, Examples, check_choice
 from soar.errors import UserError
 from soar.shapes import per_example
 from soar.threat import Threat
 
 Schedule = Literal["constant", "linear", "cosine"]
-
-
-@dataclass(frozen=True)
-class ClimbState:
-    """Where each example stands on its way up."""
-
-    examples: Examples
-    target: Tensor
-    """the class to climb to, or -1 to climb away from the label"""
-    points: Tensor
-    step: Tensor
-    """how many steps have been taken"""
 
 
 def climb(
@@ -68,7 +56,7 @@ def usual_step_length(eps: Fraction, steps: int) -> Fraction:
 
 @ATTACKS.register("pgd")
 @dataclass(frozen=True, kw_only=True)
-class PGD(Attack[ClimbState]):
+class PGD(Ascent[ClimbState]):
     """Projected gradient ascent with random start, restarts and targets, linf or l2.
 
     An example stops at the first point that fools the model, the random start included. A run of k steps
@@ -99,18 +87,15 @@ class PGD(Attack[ClimbState]):
     schedule: Schedule = "constant"
 
     def __post_init__(self) -> None:
-        check_counts(steps=self.steps, restarts=self.restarts)
-        check_counts(least=0, targets=self.targets)
+        super().__post_init__()
         values.truth(self.random_start, "attack.random_start")
+        check_choice("schedule", self.schedule, Schedule)
         if self.step_size is not None:
             epsilon.parse(self.step_size, "attack.step_size")
-        if not callable(self.loss):
-            losses.check_name(self.loss, "attack.loss")
-        elif self.targets:
+        if callable(self.loss) and self.targets:
             raise UserError(
                 "attack.targets: a loss given as a function cannot be targeted; use ce, margin or dlr"
             )
-        check_choice("schedule", self.schedule, Schedule)
         if self.restarts > 1 and not self.random_start:
             raise UserError(
                 f"attack.restarts: got {self.restarts} without random_start; they would all be the same"
@@ -133,38 +118,18 @@ class PGD(Attack[ClimbState]):
         """True without a random start; targets are chosen by the clean logits, which must be known before."""
         return not self.random_start and not self.targets
 
-    @property
-    def budget(self) -> int:
-        """One prediction at the start and one after every step."""
-        return self.steps + 1
-
     def step_length(self, eps: Fraction) -> float:
         """Return the length of the first step for a radius."""
         if self.step_size is not None:
             return float(epsilon.parse(self.step_size))
         return float(usual_step_length(eps, self.steps))
 
-    def entries(self, classes: int) -> int:
-        """Count restarts times targets; there are at most as many targets as wrong classes."""
-        return scores.count_entries(self.restarts, self.targets, classes)
-
     def start(self, examples: Examples, threat: Threat) -> ClimbState:
         """Begin at a random point of the ball, or at the image."""
         x = examples.x
         points = threat.random_start(x, examples.keys("pgd start")) if self.random_start else x
-        target = scores.target_classes(examples, self.targets)
+        target = self.target_classes(examples)
         return ClimbState(examples, target, points, torch.zeros_like(examples.labels))
-
-    def wants_gradient(self, state: ClimbState) -> Tensor:
-        """Return which examples have a step left."""
-        return state.step < self.steps
-
-    def score(self, logits: Tensor, state: ClimbState) -> Tensor:
-        """Return the loss, towards the target where there is one."""
-        labels = state.examples.labels
-        if not isinstance(self.loss, str):
-            return self.loss(logits, labels)
-        return scores.loss_towards(self.loss, logits, labels, state.target)
 
     def update(self, state: ClimbState, answer: Answer, threat: Threat) -> ClimbState:
         """Take one step up, or none after the last."""
@@ -173,10 +138,6 @@ class PGD(Attack[ClimbState]):
         length = self.step_length(threat.eps) * self._factor(state.step).to(state.points.dtype)
         points = climb(state.points, answer.gradient, state.examples.x, threat, length)
         return replace(state, points=points, step=state.step + 1)
-
-    def exhausted(self, state: ClimbState) -> Tensor:
-        """Return which examples have been evaluated at their last point."""
-        return state.step > self.steps
 
     def _factor(self, step: Tensor) -> Tensor:
         """Return the share of the step length that is left after so many steps."""

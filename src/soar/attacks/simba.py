@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from soar import epsilon, randomness
-from soar.attacks import scores
 from soar.attacks.attack import (
     ATTACKS,
     Answer,
@@ -23,6 +22,7 @@ from soar.attacks.attack import (
     check_image_shape,
     check_share,
 )
+from soar.attacks.oracle import margin
 from soar.errors import UserError
 from soar.shapes import per_example
 from soar.threat import Linf, Threat
@@ -129,8 +129,8 @@ class SimBA(Attack[SimBAState]):
 
     def score(self, logits: Tensor, state: SimBAState) -> Tensor:
         """Return minus the probability of the true class, or the margin."""
-        score = scores.margin if self.loss == "margin" else scores.probability
-        return score(logits, state.examples)
+        score = margin if self.loss == "margin" else probability
+        return score(state.examples, logits)
 
     def update(self, state: SimBAState, answer: Answer, threat: Threat) -> SimBAState:
         """Keep the step if it helped; if not, try it upwards or go on to the next direction."""
@@ -172,6 +172,17 @@ class SimBA(Attack[SimBAState]):
         if self.step is not None:
             return float(epsilon.parse(self.step))
         return threat.radius if self.basis == "pixel" and isinstance(threat, Linf) else _STEP
+
+
+def probability(examples: Examples, logits: Tensor) -> Tensor:
+    """Return -p_y, or p_t for an example with the goal t.
+
+    Where the softmax is 1 to the last digit this does not change with the image.
+    """
+    is_targeted = examples.goal >= 0
+    classes = torch.where(is_targeted, examples.goal, examples.labels)
+    chance = logits.softmax(dim=1).gather(1, classes[:, None])[:, 0]
+    return torch.where(is_targeted, chance, -chance)
 
 
 @lru_cache(maxsize=8)

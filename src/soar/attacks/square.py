@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from soar import randomness
-from soar.attacks import scores
 from soar.attacks.attack import (
     ATTACKS,
     Answer,
@@ -18,6 +17,7 @@ from soar.attacks.attack import (
     check_image_shape,
     check_share,
 )
+from soar.attacks.oracle import margin
 from soar.attacks.square_l2 import L2Squares
 from soar.attacks.square_windows import LinfSquares
 from soar.attacks.states import select
@@ -111,17 +111,17 @@ class Square(Attack[SquareState]):
 
     def score(self, logits: Tensor, state: SquareState) -> Tensor:
         """Return the margin, towards the goal where there is one."""
-        return scores.margin(logits, state.examples)
+        return margin(state.examples, logits)
 
     def update(self, state: SquareState, answer: Answer, threat: Threat) -> SquareState:
         """Keep the proposal if it is better, and make the next."""
         is_better = (answer.loss > state.margin) | (answer.loss >= 0)
         best = torch.where(per_example(is_better, state.best), state.points, state.best)
-        margin = torch.where(is_better, answer.loss, state.margin)
+        highest = torch.where(is_better, answer.loss, state.margin)
         moves, block = self._moves(state, threat)
         now = moves[torch.arange(len(moves), device=moves.device), state.step % _BLOCK]
         points = self._squares(threat).propose(best, state.examples.x, now)
-        return SquareState(state.examples, state.keys, best, margin, points, state.step + 1, moves, block)
+        return SquareState(state.examples, state.keys, best, highest, points, state.step + 1, moves, block)
 
     def exhausted(self, state: SquareState) -> Tensor:
         """Return which examples have used all queries."""

@@ -37,7 +37,7 @@ class Windows(NamedTuple):
         >>> windows.mask(3, 3)[0, 0].int().tolist()
         [[0, 0, 0], [1, 1, 0], [1, 1, 0]]
         """
-        rows, columns = _covered(self.top, self.side, height), _covered(self.left, self.side, width)
+        rows, columns = self.rows(height) >= 0, self.columns(width) >= 0
         return rows[:, None, :, None] & columns[:, None, None]
 
 
@@ -148,8 +148,3 @@ class LinfSquares:
 def _numbered(first: Tensor, side: Tensor, length: int) -> Tensor:
     place = torch.arange(length, device=first.device) - first[:, None]
     return place.where((place >= 0) & (place < side[:, None]), -1)
-
-
-def _covered(first: Tensor, side: Tensor, length: int) -> Tensor:
-    place = torch.arange(length, device=first.device)
-    return (place >= first[:, None]) & (place < (first + side)[:, None])

@@ -129,18 +129,8 @@ class FoolboxStyleAttack:
         module = model if isinstance(model, nn.Module) else _Wrapped(model)
         labels = _labels(criterion)
         radii = list(epsilons) if isinstance(epsilons, Iterable) else [epsilons]
-        found = [
-            run(
-                module,
-                self.attack,
-                threat(self.norm, eps),
-                images,
-                labels,
-                seed=self.seed,
-                batch_size=self.batch_size,
-            )
-            for eps in radii
-        ]
+        numbers: dict[str, Any] = {"seed": self.seed, "batch_size": self.batch_size}
+        found = [run(module, self.attack, threat(self.norm, eps), images, labels, **numbers) for eps in radii]
         points, success = [one.adversarial for one in found], torch.stack([~one.robust for one in found])
         if isinstance(epsilons, Iterable):
             return points, list(points), success
