@@ -46,7 +46,7 @@ class FastDoubleBackward(TorchFunctionMode):
     >>> x = torch.ones(1, 1, 1, 1, requires_grad=True)
     >>> with FastDoubleBackward():
     ...     (g,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
-    >>> g.sum().backward()  # g = 2 w^2 x, so its slope by w is 4 w x
+    >>> g.sum().backward()  # g = 2 w^2 x, so its gradient by w is 4 w x
     >>> layer.weight.grad.item()
     12.0
     """
