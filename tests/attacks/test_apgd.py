@@ -14,7 +14,7 @@ from soar import losses, randomness
 from soar.attacks import ATTACKS, Examples, check_attack, run
 from soar.attacks.apgd import APGD, apgd_t, border_start
 from soar.attacks.apgd_schedule import checkpoints, first_pace, next_pace
-from soar.attacks.oracle import ask
+from soar.attacks.oracle import query_model
 from soar.errors import UserError
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import SHAPE, Linear, TinyNet, images, said
@@ -107,7 +107,7 @@ def climbed(model: nn.Module, attack: APGD, threat: Threat, examples: Examples) 
     state = attack.start(examples, threat)
     path = [state.points]
     while bool(attack.wants_gradient(state).any()):
-        _, answer = ask(model, attack, state, threat, gradient=True)
+        _, answer = query_model(model, attack, state, threat, gradient=True)
         state = attack.update(state, answer, threat)
         path.append(state.points)
     return path, state
@@ -200,7 +200,7 @@ def test_the_best_point_never_gets_worse_and_is_where_it_was_seen() -> None:
     state = attack.start(beginnings(model, x), threat)
     best = torch.full((6,), -torch.inf, dtype=torch.float64)
     for _ in range(40):
-        _, answer = ask(model, attack, state, threat, gradient=True)
+        _, answer = query_model(model, attack, state, threat, gradient=True)
         state = attack.update(state, answer, threat)
         assert (state.pace.best >= best).all() and (state.pace.best >= answer.loss).all()
         best = state.pace.best

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from soar.attacks import ATTACKS, Answer, Examples, check_attack, perturb, run
 from soar.attacks.fab import FAB, BorderState
 from soar.attacks.hyperplane import nearest
-from soar.attacks.oracle import ask
+from soar.attacks.oracle import query_model
 from soar.errors import UserError
 from soar.evaluation.suites import resolve
 from soar.threat import L2, Linf, Threat
@@ -150,7 +150,7 @@ def followed(
     while not attack.exhausted(state).all():
         is_new = ~state.is_base & (state.step > torch.tensor([len(t) for t in trials]))
         gradient = always or bool(attack.wants_gradient(state).any())
-        points, answer = ask(model, attack, state, threat, gradient=gradient)
+        points, answer = query_model(model, attack, state, threat, gradient=gradient)
         for i in is_new.nonzero()[:, 0].tolist():
             trials[i].append(points[i])
         state = attack.update(state, answer, threat)

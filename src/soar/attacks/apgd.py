@@ -22,7 +22,7 @@ _GRADIENT_SHARE = 0.75
 
 @dataclass(frozen=True)
 class APGDState(ClimbState):
-    """Where each example stands, where it stood before, and the best it has seen."""
+    """The current, the previous and the best point of each example, and its step length."""
 
     previous: Tensor
     """where the last step began; the momentum points from there"""
@@ -148,7 +148,7 @@ def border_start(x: Tensor, keys: Tensor, threat: Threat) -> Tensor:
     Args:
         x: images
         keys: one key per example
-        threat: the ball, whose norm is meant
+        threat: the ball
     """
     shape = tuple(x.shape[1:])
     if isinstance(threat, L2):

@@ -13,7 +13,7 @@ from soar.attacks.attack import Attack, Examples, check_counts
 
 @dataclass(frozen=True)
 class ClimbState:
-    """Where each example stands on its way up."""
+    """The current point of each example, and the class it climbs to."""
 
     examples: Examples
     target: Tensor

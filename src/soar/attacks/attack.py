@@ -34,7 +34,7 @@ class Examples:
     labels: Tensor
     """true classes"""
     goal: Tensor
-    """the target class, or -1 where any wrong class will do"""
+    """the target class, or -1 where any wrong class is a success"""
     row: Tensor
     """position among the images that the engine was given"""
     index: Tensor
@@ -87,7 +87,7 @@ class Answer(NamedTuple):
 
 
 class State(Protocol):
-    """Where each example of an attack stands: a frozen dataclass of tensors, one row per example."""
+    """The state of each example of an attack: a frozen dataclass of tensors, one row per example."""
 
     @property
     def examples(self) -> Examples:
@@ -122,7 +122,7 @@ class Attack(Protocol[S]):
     def budget(self) -> int:
         """How many predictions one entry of the queue takes at most."""
 
-    def entries(self, classes: int) -> int:  # noqa: ARG002 - one whatever the classes
+    def entries(self, classes: int) -> int:  # noqa: ARG002 - one for any number
         """Count the restarts and targets that make up an example's queue."""
         return 1
 

@@ -17,7 +17,7 @@ def check_attack(attack: Attack[Any], *, seed: int = 0) -> None:
     """Check an attack on small networks, and fail if it breaks a promise.
 
     Checked for linf and l2, one and three channels, oblong images, two and ten classes:
-    results do not depend on the batch size, the order or the other examples; the same seed gives the same
+    results do not depend on the batch size, the order or the other examples; the same seed leads to the same
     points; every point lies in the ball and the pixel range and success means misclassification; the
     model and the global random numbers are left as they were.
 

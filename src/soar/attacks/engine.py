@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from soar import values
 from soar.attacks.attack import Attack, Examples, S, require_attack
-from soar.attacks.oracle import ask, is_fooled, precise
+from soar.attacks.oracle import is_fooled, precise, query_model
 from soar.attacks.queue import Job, Queue
 from soar.attacks.record import Outcomes, Record
 from soar.attacks.states import cut, join, select, size
@@ -191,7 +191,7 @@ class _Session(Generic[S]):
     def _evaluate(self, batch: S) -> tuple[S | None, list[int]]:
         """Evaluate a batch, record the predictions, and keep the examples that go on."""
         gradient = bool(self.attack.wants_gradient(batch).any())
-        points, answer = ask(self.model, self.attack, batch, self.threat, gradient=gradient)
+        points, answer = query_model(self.model, self.attack, batch, self.threat, gradient=gradient)
         rows = batch.examples.row
         once = torch.ones_like(rows)
         self.record.spend(rows, once, once * gradient)

@@ -23,7 +23,7 @@ _PASTS = 4
 
 @dataclass(frozen=True)
 class BorderState:
-    """Where each example stands on its way along the border."""
+    """The current point of each example along the border, and the nearest one found so far."""
 
     examples: Examples
     target: Tensor

@@ -22,7 +22,7 @@ def nearest(points: Tensor, normal: Tensor, value: Tensor, threat: Threat) -> Te
     argmin ||m||   subject to   value + <normal, m> = 0   and   0 <= points + m <= 1
 
     Let c = |value|, s_i the sign of normal_i * value, and r_i the room that pixel i has against s_i.
-    The answer is m_i = -s_i min(t v_i, r_i) with v_i = 1 for linf and v_i = |normal_i| for l2, where t solves
+    The solution is m_i = -s_i min(t v_i, r_i), v_i = 1 for linf and v_i = |normal_i| for l2, where t solves
 
     g(t) = \sum_i |normal_i| min(t v_i, r_i) = c.
 
@@ -37,7 +37,7 @@ def nearest(points: Tensor, normal: Tensor, value: Tensor, threat: Threat) -> Te
         points: images in [0, 1]
         normal: one normal vector per example; any length
         value: of the linear function at the points, one per example: how far they are from the plane
-        threat: whose norm is meant; its radius plays no part
+        threat: sets the norm; its radius is not used
 
     >>> x = torch.tensor([[0.5, 0.9]])
     >>> nearest(x, torch.tensor([[-1.0, -1.0]]), torch.tensor([0.4]), Linf(1))
@@ -45,7 +45,7 @@ def nearest(points: Tensor, normal: Tensor, value: Tensor, threat: Threat) -> Te
     """
     in_linf = isinstance(threat, Linf)
     if not in_linf and not isinstance(threat, L2):
-        raise UserError(f"threat: got {threat!r}, expected Linf or L2, whose nearest points are known")
+        raise UserError(f"threat: got {threat!r}, expected Linf or L2, for which nearest points are known")
     value = value.nan_to_num(nan=0.0)
     # The largest entry of the normal becomes 1, so that squares of tiny entries do not vanish.
     flat = normal.flatten(1)
@@ -75,7 +75,7 @@ def step_over(
         x: the images, x_0
         value: of z_t - z_y at the points
         gradient: of z_t - z_y at the points
-        threat: whose norm is meant
+        threat: sets the norm
         alpha: the largest a
         eta: how far to overshoot
 
@@ -98,7 +98,7 @@ def _spread(gap: Tensor, weight: Tensor, reach: Tensor, room: Tensor, longest: f
 
     Args:
         gap: at least 0, one per example
-        weight: what a pixel gives for its move, at least 0
+        weight: how much of the gap a pixel closes per unit of its move, at least 0
         reach: how far a pixel moves with t = 1
         room: how far it can move
         longest: a t at which every pixel that matters has used up its room

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from soar import values
 from soar.attacks.attack import Examples
 from soar.attacks.fab import FAB
-from soar.attacks.oracle import ask, precise
+from soar.attacks.oracle import precise, query_model
 from soar.attacks.states import select
 from soar.errors import UserError
 from soar.inputs import check_batch_size, check_images, check_numbers
@@ -53,7 +53,7 @@ def minimal_norm(
     Args:
         model: any module that maps images in [0, 1] to logits; used in eval mode and left as it was
         attack: how to search
-        threat: whose norm is measured; the radius only says where further restarts begin
+        threat: sets the norm; the radius only decides where further restarts begin
         images: float in [0, 1], or uint8
         labels: true classes
         index: identity of each example; by default its position
@@ -99,7 +99,8 @@ def _search(model: nn.Module, attack: FAB, threat: Threat, examples: Examples, e
         state = attack.start(replace(examples, entry=torch.full_like(examples.entry, entry)), threat)
         while not bool(attack.exhausted(state).all()):
             gradient = bool(attack.wants_gradient(state).any())
-            state = attack.update(state, ask(model, attack, state, threat, gradient=gradient)[1], threat)
+            _, answer = query_model(model, attack, state, threat, gradient=gradient)
+            state = attack.update(state, answer, threat)
         is_nearer = state.distance < norm
         points[is_nearer], norm[is_nearer] = state.best[is_nearer], state.distance[is_nearer]
     found = norm.isfinite().nonzero()[:, 0]

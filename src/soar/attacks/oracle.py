@@ -14,7 +14,7 @@ from soar.prediction import logits_of
 from soar.threat import Threat
 
 
-def ask(
+def query_model(
     model: nn.Module, attack: Attack[S], state: S, threat: Threat, *, gradient: bool
 ) -> tuple[Tensor, Answer]:
     """Evaluate the points that an attack queries.
@@ -22,7 +22,7 @@ def ask(
     Args:
         model: the model under attack, in the mode it should be attacked in
         attack: the recipe
-        state: where the examples stand
+        state: of the examples
         threat: the set that points are brought back to before they are evaluated
         gradient: whether to compute the gradient of the attack's score
 
@@ -75,7 +75,7 @@ def perturb(
         with probing(model):
             state = attack.start(Examples.of(x, labels, index=index, entry=step, seed=seed), threat)
             while bool(attack.wants_gradient(state).any()):
-                _, answer = ask(model, attack, state, threat, gradient=True)
+                _, answer = query_model(model, attack, state, threat, gradient=True)
                 state = attack.update(state, answer, threat)
         return threat.project(attack.query(state), x)
 
@@ -86,7 +86,7 @@ def precise(logits: Tensor) -> Tensor:
     """Return logits in the precision in which attacks compare losses: float32, or float64 if they have it.
 
     A loss computed in eight significant bits hides most small steps. The gradient at the points is in the
-    precision of the points whatever that of the logits.
+    precision of the points, not of the logits.
 
     >>> precise(torch.zeros(1, 2, dtype=torch.bfloat16)).dtype, precise(torch.zeros(1, 2).double()).dtype
     (torch.float32, torch.float64)

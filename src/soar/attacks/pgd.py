@@ -33,7 +33,7 @@ def climb(
     points' = P(points + step_size * argmax_{||v|| <= 1} <gradient, v>)
 
     Args:
-        points: where the examples stand
+        points: the current points
         gradient: of the loss there
         x: the clean images, centers of the balls
         threat: the ball

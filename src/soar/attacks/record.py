@@ -51,7 +51,7 @@ class Record:
             predictions=predictions,
         )
         self._highest_loss = examples.x.new_full((len(labels),), -torch.inf)
-        self._winner: dict[int, int] = {}
+        self._winner = torch.full_like(examples.row, torch.iinfo(torch.int64).max)
 
     def spend(self, rows: Tensor, forward: Tensor, backward: Tensor) -> None:
         """Count passes; a row may occur more than once."""
@@ -72,26 +72,16 @@ class Record:
         # A loss may be more precise than the images: the model decides about that.
         precision = torch.promote_types(self._highest_loss.dtype, loss.dtype)
         self._highest_loss, loss = self._highest_loss.to(precision), loss.to(precision)
-        before = self._highest_loss[rows]
+        highest = self._highest_loss[rows]
         self._highest_loss.scatter_reduce_(0, rows, loss, "amax")
         # Several entries of one example may be in the batch: the highest of them counts.
-        is_higher = (loss == self._highest_loss[rows]) & (loss > before) & found.robust[rows] & ~fooled
+        is_higher = (loss == self._highest_loss[rows]) & (loss > highest) & found.robust[rows] & ~fooled
         if bool(is_higher.any()):
             found.adversarial[rows[is_higher]] = points[is_higher]
         if not bool(fooled.any()):
             return
         found.robust[rows[fooled]] = False
-        best = self._new_winners(examples, fooled)
-        won, places = list(best), list(best.values())
-        found.adversarial[won], found.predictions[won] = points[places], logits[places].argmax(dim=1)
-
-    def _new_winners(self, examples: Examples, fooled: Tensor) -> dict[int, int]:
-        """Return the rows whose lowest successful entry is in this batch, and where."""
-        positions = fooled.nonzero()[:, 0].tolist()
-        rows, entries = examples.row[fooled].tolist(), examples.entry[fooled].tolist()
-        best: dict[int, int] = {}
-        for position, row, entry in zip(positions, rows, entries, strict=True):
-            if entry < self._winner.get(row, entry + 1):
-                self._winner[row] = entry
-                best[row] = position
-        return best
+        before, entry = self._winner[rows], examples.entry
+        self._winner.scatter_reduce_(0, rows[fooled], entry[fooled], "amin")
+        won = fooled & (entry < before) & (entry == self._winner[rows])
+        found.adversarial[rows[won]], found.predictions[rows[won]] = points[won], logits[won].argmax(dim=1)

@@ -76,10 +76,6 @@ class L2Squares:
 
         Tiles measure a fifth of the image's shorter side; what they leave uncovered is shared by both
         borders. The whole has length eps before the image is clipped.
-
-        Args:
-            x: images
-            keys: one random key per example
         """
         channels, height, width = x.shape[1:]
         side = max(min(height, width) // _TILES, 1)
@@ -95,16 +91,10 @@ class L2Squares:
         return _at_length(delta, self.eps, x)
 
     def moves(self, keys: Tensor, iteration: Tensor, x: Tensor) -> Tensor:
-        """Draw the windows of some iterations, how the pattern lies, and a sign for every channel.
+        """Draw the windows of some iterations, one row per key.
 
-        Args:
-            keys: one random key per iteration
-            iteration: how many proposals came before each
-            x: images, for their shape
-
-        Returns:
-            A row for every key: first row and column of both windows, level, whether the pattern stands,
-            signs.
+        A row holds the first row and column of both windows, the level, whether the pattern is upright, and a
+        sign for every channel.
         """
         channels, height, width = x.shape[1:]
         at = level(iteration)
@@ -126,11 +116,6 @@ class L2Squares:
 
         where d counts all channels; the rest of the second window becomes zero, the whole is brought to
         length eps and the image is clipped.
-
-        Args:
-            best: the best points so far
-            x: images
-            moves: one per example, from `moves`
         """
         channels, height, width = x.shape[1:]
         sides = odd_sides(self.share, height, width)
@@ -162,7 +147,7 @@ def _lengths(delta: Tensor) -> Tensor:
 
 
 def _at_length(delta: Tensor, eps: float, x: Tensor) -> Tensor:
-    """Move the images by perturbations of length eps, into whose memory the result goes."""
+    """Move the images by perturbations of length eps; the result takes the memory of the perturbations."""
     length = torch.linalg.vector_norm(delta.flatten(1), dim=1).clamp(min=_TINY)
     return delta.mul_(per_example(eps / length, x)).add_(x).clamp_(0, 1)
 

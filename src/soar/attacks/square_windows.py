@@ -102,25 +102,11 @@ class LinfSquares:
     eps: float
 
     def start(self, x: Tensor, keys: Tensor) -> Tensor:
-        """Return vertical stripes: x + eps or x - eps, with one sign for every channel and column.
-
-        Args:
-            x: images
-            keys: one random key per example
-        """
+        """Return vertical stripes: x + eps or x - eps, with one sign for every channel and column."""
         return self._edge(x, randomness.sign(keys, (x.shape[1], 1, x.shape[3]), x.dtype))
 
     def moves(self, keys: Tensor, iteration: Tensor, x: Tensor) -> Tensor:
-        """Draw the squares of some iterations, and a sign for every channel.
-
-        Args:
-            keys: one random key per iteration
-            iteration: how many proposals came before each
-            x: images, for their shape and type
-
-        Returns:
-            A row for every key: first row, first column, side, signs.
-        """
+        """Draw the squares of some iterations, one row per key: first row, first column, side, signs."""
         channels, height, width = x.shape[1:]
         side = torch.tensor(square_sides(self.share, height, width), device=x.device)[level(iteration)]
         draws = randomness.uniform(keys, (2 + channels,), torch.float64)
@@ -132,11 +118,6 @@ class LinfSquares:
         """Take one square of every example to x + eps or x - eps, with one sign per channel.
 
         From any point of the ball, adding 2 eps s and clipping, as it is published, ends there too.
-
-        Args:
-            best: the best points so far
-            x: images
-            moves: one per example, from `moves`
         """
         inside = Windows(*moves[:, :3].unbind(1)).mask(*x.shape[2:])
         return torch.where(inside, self._edge(x, moves[:, 3:, None, None].to(x.dtype)), best)

@@ -29,7 +29,7 @@ def select(state: T, which: Tensor) -> T:
     >>> select(Pair(torch.arange(3), torch.ones(3, 2)), torch.tensor([True, False, True])).left
     tensor([0, 2])
     """
-    # A mask would be searched through anew for every tensor of the state.
+    # A mask would be searched again for every tensor of the state.
     places = which.nonzero()[:, 0] if which.dtype == torch.bool else which
     kept: T = _map(lambda part: part[places], state)
     return kept

@@ -1,7 +1,7 @@
 """The gradient of a loss, and its Hessian times a vector: by a difference, exactly, by Gauss-Newton.
 
 Losses are given as functions from images to one number per example. Gradients are taken of their *sum*, so
-that each example gets its own whatever the batch.
+that each example gets its own in any batch.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class FastDoubleBackward(TorchFunctionMode):
     The model is not changed. What is not an ordinary layer on a batch of images is left to PyTorch.
     Inside, gradients with `create_graph=True` may be taken with respect to *images* only; one with respect to
     weights would come out as NaN. The final `backward()` gives weights their gradients as usual. Images that
-    have ceased to ask for a gradient by then, with `requires_grad_(False)`, do not cost one.
+    no longer need a gradient by then, with `requires_grad_(False)`, do not cost one.
 
     >>> layer = torch.nn.Conv2d(1, 1, 1, bias=False)
     >>> _ = torch.nn.init.constant_(layer.weight, 3.0)

@@ -37,18 +37,9 @@ def normalize(
     eps: float = 1e-5,
     **others: Any,
 ) -> Tensor | None:
-    """Return the batch norm of a batch of images by its own statistics, or None for PyTorch to do it.
+    """Return `F.batch_norm` of the same arguments, differentiated fast, or None for PyTorch to do it.
 
-    Args:
-        x: what `torch.nn.functional.batch_norm` was called with, as are the following
-        running_mean: changed as usual
-        running_var: changed as usual
-        weight: gamma
-        bias: beta
-        training: whether the statistics are those of the batch
-        momentum: of the running statistics
-        eps: added to the variance
-        others: anything else
+    Only batches of images on the CPU that are normalized by their own statistics are done here.
     """
     is_ordinary = isinstance(x, Tensor) and x.dim() == 4 and not others and training
     if not is_ordinary or weight is None or bias is None or x.device.type != "cpu":

@@ -43,18 +43,7 @@ def convolve(
     groups: int = 1,
     **others: Any,
 ) -> Tensor | None:
-    """Return the same convolution with the fast double backward, or None for PyTorch to do it.
-
-    Args:
-        x: what `torch.conv2d` was called with, as are the following
-        weight: the filters
-        bias: one number per output channel
-        stride: of the filter
-        padding: of the image
-        dilation: of the filter
-        groups: of channels
-        others: anything else
-    """
+    """Return `torch.conv2d` of the same arguments, differentiated fast, or None for PyTorch to do it."""
     is_ordinary = isinstance(x, Tensor) and x.dim() == 4 and x.is_floating_point() and not others
     if not is_ordinary or isinstance(padding, str) or torch.is_autocast_enabled(x.device.type):
         return None

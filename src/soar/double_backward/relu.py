@@ -14,13 +14,7 @@ from torch import Tensor
 
 
 def rectify(x: Any, inplace: bool = False, **others: Any) -> Tensor | None:
-    """Return max(x, 0) with the lean double backward, or None for PyTorch to do it.
-
-    Args:
-        x: what `torch.nn.functional.relu` was called with
-        inplace: whether x itself is to change, which is left to PyTorch
-        others: anything else
-    """
+    """Return `F.relu` of the same arguments, with a lean double backward, or None for PyTorch to do it."""
     if inplace or others or not isinstance(x, Tensor):
         return None
     result: Tensor = _Rectifier.apply(x)  # type: ignore[no-untyped-call]

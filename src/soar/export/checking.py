@@ -75,7 +75,7 @@ def export_checked(
         content = as_bytes(frozen, images)
     except UserError:
         raise
-    except Exception as error:  # an exporter meets anyone's module and may fail in any way
+    except Exception as error:  # a user's module may fail in any way
         raise UserError(f"the model cannot be exported to {path} ({first_line(error)})") from error
     with files.temporary_folder(path.parent) as folder:
         written = folder / path.name

@@ -89,7 +89,7 @@ def _refuse_attachments(model: nn.Module) -> None:
 def _frozen_copy(model: nn.Module) -> nn.Module:
     try:
         return copy.deepcopy(model).eval().requires_grad_(False)
-    except Exception as error:  # anyone's module may fail in any way, here and below
+    except Exception as error:  # a user's module may fail in any way, here and below
         raise CannotFuseError(f"it cannot be copied ({first_line(error)})") from error
 
 

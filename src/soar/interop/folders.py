@@ -89,13 +89,13 @@ def save_folder(
         source: a run of `soar.runs.find`, or a model
         path: the folder to make
         architecture: how the model was built; a run knows that by itself
-        root: the folder of all data sets, which tell a run's number of classes
+        root: the folder of all data sets, from which a run's number of classes is known
 
     Returns:
         The folder.
 
     Raises:
-        UserError: if the folder exists, or the model is not what the architecture says
+        UserError: if the folder exists, or the architecture is not that of the model
 
     >>> import tempfile
     >>> network = Architecture(name="cnn6", options={"width": 2, "hidden": 4})
