@@ -24,11 +24,13 @@ class Windows(NamedTuple):
 
     def rows(self, height: int) -> Tensor:
         """Number every row of the image from the window's first row on; -1 outside of it."""
-        return _numbered(self.top, self.side, height)
+        place, inside = _places(self.top, self.side, height)
+        return place.where(inside, -1)
 
     def columns(self, width: int) -> Tensor:
         """Number every column of the image from the window's first column on; -1 outside of it."""
-        return _numbered(self.left, self.side, width)
+        place, inside = _places(self.left, self.side, width)
+        return place.where(inside, -1)
 
     def mask(self, height: int, width: int) -> Tensor:
         """Return for every pixel of every example whether it lies in the window.
@@ -37,7 +39,8 @@ class Windows(NamedTuple):
         >>> windows.mask(3, 3)[0, 0].int().tolist()
         [[0, 0, 0], [1, 1, 0], [1, 1, 0]]
         """
-        rows, columns = self.rows(height) >= 0, self.columns(width) >= 0
+        _, rows = _places(self.top, self.side, height)
+        _, columns = _places(self.left, self.side, width)
         return rows[:, None, :, None] & columns[:, None, None]
 
 
@@ -126,6 +129,7 @@ class LinfSquares:
         return torch.add(x, sign, alpha=self.eps).clamp_(0, 1)
 
 
-def _numbered(first: Tensor, side: Tensor, length: int) -> Tensor:
+def _places(first: Tensor, side: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    """Number every row or column from the window's first one on, and return which lie in the window."""
     place = torch.arange(length, device=first.device) - first[:, None]
-    return place.where((place >= 0) & (place < side[:, None]), -1)
+    return place, (place >= 0) & (place < side[:, None])
