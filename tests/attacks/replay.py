@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from soar import randomness
 from soar.attacks import Answer, Attack, Examples
-from soar.attacks.oracle import ask
+from soar.attacks.oracle import query_model
 from soar.threat import Threat
 
 Shape = tuple[int, int, int]
@@ -58,6 +58,6 @@ def follow(
 ) -> Iterator[tuple[Any, Tensor, Answer]]:
     """Give every state with the points that were evaluated in it and the answer, whoever is fooled."""
     for _ in range(steps):
-        points, answer = ask(model, attack, state, threat, gradient=False)
+        points, answer = query_model(model, attack, state, threat, gradient=False)
         yield state, points, answer
         state = attack.update(state, answer, threat)

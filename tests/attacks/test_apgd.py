@@ -14,7 +14,7 @@ from soar import losses, randomness
 from soar.attacks import ATTACKS, Examples, check_attack, run
 from soar.attacks.apgd import APGD, apgd_t, border_start
 from soar.attacks.apgd_schedule import checkpoints, first_pace, next_pace
-from soar.attacks.oracle import ask
+from soar.attacks.oracle import query_model
 from soar.errors import UserError
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import SHAPE, Linear, TinyNet, images, said
@@ -35,7 +35,7 @@ class Recipe:
         self.x, self.eps, self.is_l2 = x.flatten().tolist(), threat.radius, isinstance(threat, L2)
         self.halvings = 0
 
-    def value_and_slope(self, point: list[float]) -> tuple[float, list[float]]:
+    def value_and_gradient(self, point: list[float]) -> tuple[float, list[float]]:
         z = torch.tensor(point, dtype=torch.float64, requires_grad=True)
         logits = self.model(z.reshape(1, *SHAPE))[0]
         true, order = logits[self.label], logits.sort(descending=True).values
@@ -46,8 +46,8 @@ class Recipe:
         else:
             other = max(logits[k] for k in range(len(logits)) if k != self.label)
             value = (other - true) / (order[0] - order[2] + 1e-12)
-        (slope,) = torch.autograd.grad(value, z)
-        return value.item(), slope.tolist()
+        (gradient,) = torch.autograd.grad(value, z)
+        return value.item(), gradient.tolist()
 
     def project(self, point: list[float]) -> list[float]:
         moves = [p - c for p, c in zip(point, self.x, strict=True)]
@@ -58,36 +58,36 @@ class Recipe:
             moves = [max(-self.eps, min(self.eps, m)) for m in moves]
         return [max(0.0, min(1.0, c + m)) for c, m in zip(self.x, moves, strict=True)]
 
-    def direction(self, slope: list[float]) -> list[float]:
+    def direction(self, gradient: list[float]) -> list[float]:
         if self.is_l2:
-            length = math.sqrt(sum(s * s for s in slope))
-            return [s / length for s in slope]
-        return [float((s > 0) - (s < 0)) for s in slope]
+            length = math.sqrt(sum(s * s for s in gradient))
+            return [s / length for s in gradient]
+        return [float((s > 0) - (s < 0)) for s in gradient]
 
     def trajectory(self, start: list[float], steps: int) -> list[list[float]]:
         point, old, eta = start, start, 2 * self.eps
-        best, slope = self.value_and_slope(start)
-        best_point, best_slope = start, slope
+        best, gradient = self.value_and_gradient(start)
+        best_point, best_gradient = start, gradient
         window = max(int(0.22 * steps), 1)
         since, was_halved, best_at_check = 0, True, best
         seen, path = [0.0], [start]
         for k in range(steps):
             a = 1.0 if k == 0 else 0.75
-            up = zip(point, self.direction(slope), strict=True)
+            up = zip(point, self.direction(gradient), strict=True)
             z = self.project([p + eta * d for p, d in up])
             mixed = [p + a * (q - p) + (1 - a) * (p - o) for p, q, o in zip(point, z, old, strict=True)]
             old, point = point, self.project(mixed)
             path.append(point)
-            value, slope = self.value_and_slope(point)
+            value, gradient = self.value_and_gradient(point)
             seen.append(value)
             if value > best:
-                best, best_point, best_slope = value, point, slope
+                best, best_point, best_gradient = value, point, gradient
             since += 1
             if since == window:
                 ups = sum(seen[-i] > seen[-i - 1] for i in range(1, window + 1))
                 halve = ups <= 0.75 * window or (not was_halved and best <= best_at_check)
                 if halve:
-                    eta, point, slope = eta / 2, best_point, best_slope
+                    eta, point, gradient = eta / 2, best_point, best_gradient
                     self.halvings += 1
                 was_halved, best_at_check, since = halve, best, 0
                 window = max(window - max(int(0.03 * steps), 1), max(int(0.06 * steps), 1))
@@ -107,7 +107,7 @@ def climbed(model: nn.Module, attack: APGD, threat: Threat, examples: Examples) 
     state = attack.start(examples, threat)
     path = [state.points]
     while bool(attack.wants_gradient(state).any()):
-        _, answer = ask(model, attack, state, threat, gradient=True)
+        _, answer = query_model(model, attack, state, threat, gradient=True)
         state = attack.update(state, answer, threat)
         path.append(state.points)
     return path, state
@@ -200,7 +200,7 @@ def test_the_best_point_never_gets_worse_and_is_where_it_was_seen() -> None:
     state = attack.start(beginnings(model, x), threat)
     best = torch.full((6,), -torch.inf, dtype=torch.float64)
     for _ in range(40):
-        _, answer = ask(model, attack, state, threat, gradient=True)
+        _, answer = query_model(model, attack, state, threat, gradient=True)
         state = attack.update(state, answer, threat)
         assert (state.pace.best >= best).all() and (state.pace.best >= answer.loss).all()
         best = state.pace.best
@@ -233,7 +233,7 @@ def test_the_closed_form_of_a_linear_model_is_reached(
 
 
 class Corner(nn.Module):
-    """Says 1 once the first three pixels all exceed 0.6: the slope shows one pixel at a time, and kinks."""
+    """Predicts 1 once the first three pixels all exceed 0.6: gradients show one pixel at a time."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -43,13 +43,15 @@ def test_results_do_not_depend_on_batch_size_or_order(threat: Threat, restarts: 
     for size in (7, 64):
         assert torch.equal(found[size].robust, found[1].robust)
         torch.testing.assert_close(found[size].adversarial, found[1].adversarial, rtol=0, atol=1e-9)
-        assert torch.equal(found[size].said, found[1].said)
-    assert torch.equal(found[1].said, torch.where(found[1].robust, labels, said(model, found[1].adversarial)))
+        assert torch.equal(found[size].predictions, found[1].predictions)
+    assert torch.equal(
+        found[1].predictions, torch.where(found[1].robust, labels, said(model, found[1].adversarial))
+    )
     order = torch.arange(39, -1, -1)
     turned = run(model, attack, threat, x[order], labels[order], index=order, batch_size=7)
     assert torch.equal(turned.robust[order], found[1].robust)
     torch.testing.assert_close(turned.adversarial[order], found[1].adversarial, rtol=0, atol=1e-9)
-    assert torch.equal(turned.said[order], found[1].said)
+    assert torch.equal(turned.predictions[order], found[1].predictions)
 
 
 def test_without_running_ahead_the_passes_do_not_depend_on_the_batch_size_either() -> None:
@@ -124,10 +126,10 @@ def test_examples_that_are_wrong_already_are_not_attacked() -> None:
     assert not found.correct[:8].any() and not found.robust[:8].any()
     assert (found.forward[:8] == 1).all() and (found.backward[:8] == 0).all()
     assert torch.equal(found.adversarial[:8], x[:8])
-    assert torch.equal(found.said[:8], said(model, x[:8]))
+    assert torch.equal(found.predictions[:8], said(model, x[:8]))
 
 
-def test_an_attack_that_starts_at_the_image_tells_by_itself_who_is_right_there() -> None:
+def test_an_attack_that_starts_at_the_image_finds_out_which_images_are_correctly_classified() -> None:
     model, x = TinyNet(), images(20)
     labels = said(model, x)
     labels[:8] = (labels[:8] + 1) % 5
@@ -141,7 +143,9 @@ def test_an_attack_that_starts_at_the_image_tells_by_itself_who_is_right_there()
     assert (found.backward == 1).all()
     assert counting.forward_samples == found.forward.sum()
     assert torch.equal(found.adversarial[:8], x[:8])
-    assert torch.equal(found.said[:8], said(model, x[:8])) and torch.equal(found.said, known.said)
+    assert torch.equal(found.predictions[:8], said(model, x[:8])) and torch.equal(
+        found.predictions, known.predictions
+    )
 
 
 def test_known_answers_are_not_asked_for_again() -> None:
@@ -203,10 +207,10 @@ def test_an_attack_that_leaves_the_ball_gains_nothing(attack: PGD) -> None:
     assert Linf(eps).contains(found.adversarial, x).all()
 
 
-def test_a_slope_that_is_not_a_number_does_not_end_the_search() -> None:
+def test_a_gradient_that_is_not_a_number_does_not_end_the_search() -> None:
     class Sore(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            # sqrt has an infinite slope at 0, and 0 times infinity is not a number.
+            # sqrt has an infinite derivative at 0, and 0 times infinity is not a number.
             first = x.flatten(1)[:, :1]
             hurt = (first - first.detach()).abs().sqrt() * 0
             return torch.cat([first + hurt, 1 - first], dim=1)
@@ -216,7 +220,7 @@ def test_a_slope_that_is_not_a_number_does_not_end_the_search() -> None:
     assert found.adversarial.isfinite().all()
 
 
-def test_a_model_that_cuts_the_graph_has_no_slope() -> None:
+def test_a_model_that_cuts_the_graph_has_no_gradient() -> None:
     class Cut(TinyNet):
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(x.detach())
@@ -227,18 +231,18 @@ def test_a_model_that_cuts_the_graph_has_no_slope() -> None:
     assert found.robust.all() and torch.equal(found.adversarial, x)
 
 
-def test_what_is_said_is_known_when_an_example_is_settled() -> None:
+def test_the_prediction_is_known_when_an_example_is_settled() -> None:
     model, x = TinyNet(), images(30)
     labels = said(model, x)
     told: dict[int, int] = {}
 
     def listen(progress: Progress, outcomes: Outcomes) -> None:
-        told.update({row: int(outcomes.said[row]) for row in progress.settled})
+        told.update({row: int(outcomes.predictions[row]) for row in progress.settled})
 
     attack = PGD(steps=4, restarts=3, targets=2, loss="margin")
     found = run(model, attack, Linf(0.05), x, labels, batch_size=8, progress=listen)
-    assert [told[row] for row in range(30)] == found.said.tolist()
-    assert torch.equal(found.said == labels, found.robust)
+    assert [told[row] for row in range(30)] == found.predictions.tolist()
+    assert torch.equal(found.predictions == labels, found.robust)
 
 
 def test_goals_count_only_the_class_that_was_asked_for() -> None:
@@ -249,7 +253,7 @@ def test_goals_count_only_the_class_that_was_asked_for() -> None:
     found = run(model, PGD(steps=30, loss="ce"), Linf(0.3), x, labels, goal=goal)
     assert 5 < (~found.robust).sum() < 30
     assert torch.equal(said(model, found.adversarial) == goal, ~found.robust)
-    assert torch.equal(found.said, torch.where(found.robust, labels, goal))
+    assert torch.equal(found.predictions, torch.where(found.robust, labels, goal))
 
 
 def test_progress_reports_every_example_once() -> None:
@@ -281,7 +285,7 @@ def test_bytes_are_images_too() -> None:
 def test_no_examples_is_fine() -> None:
     empty = torch.empty(0, *SHAPE, dtype=torch.float64)
     found = run(TinyNet(), PGD(), Linf(0.1), empty, torch.empty(0, dtype=torch.int64))
-    assert len(found.robust) == len(found.said) == 0
+    assert len(found.robust) == len(found.predictions) == 0
 
 
 def test_what_cannot_be_attacked_is_refused() -> None:
@@ -299,7 +303,7 @@ def test_what_cannot_be_attacked_is_refused() -> None:
 
 @dataclass(frozen=True)
 class Guess:
-    """A gradient-free attack: random points, to show that the engine needs no slope."""
+    """A gradient-free attack: random points, to show that the engine needs no gradient."""
 
     budget: int = 5
     label: str = "guess"
@@ -381,13 +385,13 @@ class Scripted(Guess):
     ],
 )
 @pytest.mark.parametrize("batch_size", [1, 16])
-def test_what_is_said_is_that_of_the_lowest_entry_that_succeeds(
+def test_the_prediction_is_that_of_the_lowest_entry_that_succeeds(
     script: tuple[tuple[int, ...], ...], expected: int, batch_size: int
 ) -> None:
     x, labels = torch.zeros(3, *SHAPE), torch.zeros(3, dtype=torch.int64)
     found = run(Shelf(), Scripted(script=script), Linf(0.6), x, labels, batch_size=batch_size)
-    assert found.said.tolist() == [expected] * 3
-    assert torch.equal(said(Shelf(), found.adversarial), found.said)
+    assert found.predictions.tolist() == [expected] * 3
+    assert torch.equal(said(Shelf(), found.adversarial), found.predictions)
 
 
 def test_a_goal_beyond_the_classes_is_refused() -> None:

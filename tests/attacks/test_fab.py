@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from soar.attacks import ATTACKS, Answer, Examples, check_attack, perturb, run
 from soar.attacks.fab import FAB, BorderState
 from soar.attacks.hyperplane import nearest
-from soar.attacks.oracle import ask
+from soar.attacks.oracle import query_model
 from soar.errors import UserError
 from soar.evaluation.suites import resolve
 from soar.threat import L2, Linf, Threat
@@ -56,9 +56,9 @@ def test_images_at_the_edge_of_the_pixel_range(kind: type[Threat], dual: int) ->
     labels = said(model, x)
     w, away = model.weight.detach(), []
     for other in range(5):
-        slope, value = w[other] - w[labels], model(x)[:, other] - model(x).gather(1, labels[:, None])[:, 0]
-        move = nearest(x, slope, value.detach(), kind(1))
-        is_there = (value + (slope * move).flatten(1).sum(dim=1)).abs() < 1e-9
+        gradient, value = w[other] - w[labels], model(x)[:, other] - model(x).gather(1, labels[:, None])[:, 0]
+        move = nearest(x, gradient, value.detach(), kind(1))
+        is_there = (value + (gradient * move).flatten(1).sum(dim=1)).abs() < 1e-9
         away.append(torch.where(is_there & (labels != other), kind(1).norm(move), torch.inf))
     distances = torch.stack(away).amin(dim=0)
     assert (distances > 1.05 * model.distances(x, labels, dual)).sum() > 15
@@ -66,11 +66,11 @@ def test_images_at_the_edge_of_the_pixel_range(kind: type[Threat], dual: int) ->
 
 
 class Bent(nn.Module):
-    """A linear border, but away from it the slope is another, so that linearizing misleads."""
+    """A linear border, but away from it the gradient is another, so that linearizing misleads."""
 
-    def __init__(self, slope: float) -> None:
+    def __init__(self, gradient: float) -> None:
         super().__init__()
-        self.linear, self.change = Linear(2), slope - 1
+        self.linear, self.change = Linear(2), gradient - 1
 
     def forward(self, x: Tensor) -> Tensor:
         side = self.linear(x).diff(dim=1)
@@ -79,11 +79,11 @@ class Bent(nn.Module):
 
 
 @kinds
-@pytest.mark.parametrize("slope, within", [(0.6, 1.06), (5.0, 1.02)])
-def test_it_reaches_a_border_from_where_the_slope_misleads(
-    kind: type[Threat], dual: int, slope: float, within: float
+@pytest.mark.parametrize("gradient, within", [(0.6, 1.06), (5.0, 1.02)])
+def test_it_reaches_a_border_from_where_the_gradient_misleads(
+    kind: type[Threat], dual: int, gradient: float, within: float
 ) -> None:
-    model, x = Bent(slope), images(60)
+    model, x = Bent(gradient), images(60)
     distances = model.linear.distances(x, said(model, x), dual)
     near = distances < 0.3
     assert near.sum() >= 8
@@ -93,19 +93,19 @@ def test_it_reaches_a_border_from_where_the_slope_misleads(
 def plain_projection(x: list[float], w: list[float], value: float, dual: int) -> list[float]:
     """The nearest point of a plane, by bisection of the multiplier and nothing else."""
     sign = 1.0 if value >= 0 else -1.0
-    down = [sign * slope for slope in w]
-    room = [p if slope > 0 else 1 - p for p, slope in zip(x, down, strict=True)]
-    pace = [1.0 if dual == 1 else abs(slope) for slope in down]
+    down = [sign * gradient for gradient in w]
+    room = [p if gradient > 0 else 1 - p for p, gradient in zip(x, down, strict=True)]
+    pace = [1.0 if dual == 1 else abs(gradient) for gradient in down]
 
     def moved(t: float) -> list[float]:
-        return [min(t * p, r) if slope else 0.0 for p, r, slope in zip(pace, room, down, strict=True)]
+        return [min(t * p, r) if gradient else 0.0 for p, r, gradient in zip(pace, room, down, strict=True)]
 
     low, high = 0.0, 1e8
     for _ in range(200):
         middle = (low + high) / 2
-        gain = sum(abs(slope) * m for slope, m in zip(down, moved(middle), strict=True))
+        gain = sum(abs(gradient) * m for gradient, m in zip(down, moved(middle), strict=True))
         low, high = (middle, high) if gain < abs(value) else (low, middle)
-    return [-math.copysign(m, slope) for m, slope in zip(moved(high), down, strict=True)]
+    return [-math.copysign(m, gradient) for m, gradient in zip(moved(high), down, strict=True)]
 
 
 def plain_fab(
@@ -150,7 +150,7 @@ def followed(
     while not attack.exhausted(state).all():
         is_new = ~state.is_base & (state.step > torch.tensor([len(t) for t in trials]))
         gradient = always or bool(attack.wants_gradient(state).any())
-        points, answer = ask(model, attack, state, threat, gradient=gradient)
+        points, answer = query_model(model, attack, state, threat, gradient=gradient)
         for i in is_new.nonzero()[:, 0].tolist():
             trials[i].append(points[i])
         state = attack.update(state, answer, threat)
@@ -248,8 +248,8 @@ def test_it_learns_the_rhythm_of_crossings() -> None:
             missing += late and not bool(does_cross) and not wants
         logits = torch.zeros(1, 2, dtype=torch.float64)
         logits[0, 1 - label if does_cross else label] = 1
-        slope = torch.ones(1, *SHAPE, dtype=torch.float64) if wants else None
-        state = attack.update(state, Answer(logits, torch.full((1,), -0.1).double(), slope), threat)
+        gradient = torch.ones(1, *SHAPE, dtype=torch.float64) if wants else None
+        state = attack.update(state, Answer(logits, torch.full((1,), -0.1).double(), gradient), threat)
     assert (wasted, missing) == (0, 0) and trials >= 29
 
 
@@ -345,5 +345,5 @@ def test_senseless_numbers_are_refused(bad: dict[str, Any], message: str) -> Non
 
 def test_it_needs_the_clean_answer() -> None:
     model, x = TinyNet(), images(2)
-    with pytest.raises(UserError, match="chooses its targets by the clean answer"):
+    with pytest.raises(UserError, match="chooses its targets by the clean logits"):
         perturb(model, FAB(), Linf(0.1), x, said(model, x), index=torch.arange(2), seed=0, step=0)

@@ -23,7 +23,7 @@ both = pytest.mark.parametrize("threat", NORMS, ids=str)
 def problem(
     seed: int, count: int = 4, size: int = 6, reach: float = 0.5, *, edges: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Points of which some pixels lie on the border, slopes of very different sizes, and values."""
+    """Points of which some pixels lie on the border, normals of very different sizes, and values."""
     keys = randomness.key(seed, torch.arange(count), "hyperplane")
     draws = randomness.uniform(keys, (3, size), torch.float64)
     x = (2 * draws[:, 0] - 0.5).clamp(0, 1) if edges else 0.4 + 0.2 * draws[:, 0]
@@ -85,14 +85,14 @@ def test_l2_moves_are_those_of_quadratic_programming(seed: int, reach: float) ->
     check_feasible(x, w, value, move)
     if room_in(x, w, value) < value.abs() + 1e-3:
         return
-    slope, gap = w[0].numpy(), value.item()
+    gradient, gap = w[0].numpy(), value.item()
     solved = optimize.minimize(
         lambda m: 0.5 * m @ m,
-        np.zeros(len(slope)),
+        np.zeros(len(gradient)),
         jac=lambda m: m,
         method="SLSQP",
         bounds=[(-p, 1 - p) for p in x[0].tolist()],
-        constraints={"type": "eq", "fun": lambda m: slope @ m + gap, "jac": lambda _: slope},
+        constraints={"type": "eq", "fun": lambda m: gradient @ m + gap, "jac": lambda _: gradient},
         options={"ftol": 1e-14, "maxiter": 500},
     )
     assert solved.success
@@ -137,7 +137,7 @@ def test_breaks_that_come_one_at_a_time_are_all_found(threat: Threat) -> None:
 
 
 @both
-def test_nothing_moves_on_the_plane_or_without_a_slope(threat: Threat) -> None:
+def test_nothing_moves_on_the_plane_or_without_a_gradient(threat: Threat) -> None:
     x, w, value = problem(3)
     assert not nearest(x, w, torch.zeros_like(value), threat).any()
     assert not nearest(x, torch.zeros_like(w), value, threat).any()

@@ -93,7 +93,7 @@ def test_a_float64_head_keeps_the_digits_that_float32_would_drop() -> None:
     assert not found.robust.all()
 
 
-def test_a_model_without_a_path_from_its_images_has_no_slope() -> None:
+def test_a_model_without_a_path_from_its_images_has_no_gradient() -> None:
     class Deaf(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.tensor([[1.0, 0.0]], requires_grad=True).repeat(len(x), 1)

@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.fft import dctn, idctn
 from torch import Tensor
 
 from soar import randomness
 from soar.attacks import ATTACKS, Examples, check_attack, run
-from soar.attacks.simba import SimBA
+from soar.attacks.simba import SimBA, dct_matrix, dct_waves
 from soar.errors import UserError
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import Linear, TinyNet, images, said
@@ -101,15 +103,15 @@ def test_the_published_loss_is_the_probability_of_the_label() -> None:
 def test_every_pixel_of_a_linear_model_goes_the_right_way() -> None:
     model, x = Linear(classes=2), images(10)
     labels = said(model, x)
-    slope = (model.weight[1] - model.weight[0]) * (1 - 2 * labels)[:, None, None, None]
+    gradient = (model.weight[1] - model.weight[0]) * (1 - 2 * labels)[:, None, None, None]
     for loss in ("probability", "margin"):
         attack = ATTACKS.build("simba", {"loss": loss, "queries": "24"})
         found = run(model, attack, Linf("1/1000"), x, labels)
         assert found.robust.sum() >= 9
-        corner = x + 0.001 * slope.sign()
+        corner = x + 0.001 * gradient.sign()
         torch.testing.assert_close(found.adversarial[found.robust], corner[found.robust])
         # One query for a pixel that goes down, two for one that goes up, and the image itself.
-        passes = 1 + 12 + (slope > 0).flatten(1).sum(dim=1)
+        passes = 1 + 12 + (gradient > 0).flatten(1).sum(dim=1)
         assert torch.equal(found.forward[found.robust], passes[found.robust])
 
 
@@ -163,7 +165,7 @@ def test_passes_are_the_queries_and_no_gradients(basis: str) -> None:
 
 
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
-def test_it_does_not_matter_who_asked_about_the_image(options: dict[str, Any]) -> None:
+def test_known_clean_logits_do_not_change_the_search(options: dict[str, Any]) -> None:
     model, x = TinyNet(), images(20)
     labels = said(model, x)
     attack, threat = SimBA(queries=12, **options), Linf(0.03)
@@ -249,3 +251,31 @@ def test_labels_name_what_differs_from_the_plain_attack(options: dict[str, Any],
 def test_senseless_options_are_refused(bad: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         SimBA(**bad)
+
+
+@pytest.mark.parametrize("height, width", [(1, 1), (4, 4), (3, 8), (28, 28), (32, 20)])
+def test_the_matrices_are_scipys_transform(height: int, width: int) -> None:
+    image = pictures(1, (1, height, width))[0, 0]
+    expected = dctn(image.numpy(), norm="ortho")
+    ours = dct_matrix(height) @ image @ dct_matrix(width).T
+    np.testing.assert_allclose(ours.numpy(), expected, atol=1e-12)
+
+
+@given(st.integers(1, 40))
+def test_waves_are_orthonormal(size: int) -> None:
+    matrix = dct_matrix(size)
+    torch.testing.assert_close(matrix @ matrix.T, torch.eye(size, dtype=torch.float64), rtol=0, atol=1e-12)
+
+
+def test_each_wave_is_one_coefficient_of_scipys_transform() -> None:
+    down, across = torch.tensor([0, 2, 4, 1]), torch.tensor([0, 5, 3, 0])
+    waves = dct_waves(down, across, torch.zeros(1, 1, 5, 6, dtype=torch.float64))
+    for wave, u, v in zip(waves, down.tolist(), across.tolist(), strict=True):
+        only = np.zeros((5, 6))
+        only[u, v] = 1
+        np.testing.assert_allclose(wave.numpy(), idctn(only, norm="ortho"), atol=1e-12)
+
+
+def test_waves_come_in_the_type_of_the_images() -> None:
+    like = torch.zeros(1, 1, 3, 3)
+    assert dct_waves(torch.tensor([1]), torch.tensor([1]), like).dtype == torch.float32

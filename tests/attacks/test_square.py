@@ -152,10 +152,10 @@ def test_it_breaks_linear_models_beyond_their_distance_and_never_before(
 def test_it_ends_in_the_corner_of_a_linear_model() -> None:
     model, x = Linear(classes=2), images(8)
     labels = said(model, x)
-    slope = (model.weight[1] - model.weight[0]) * (1 - 2 * labels)[:, None, None, None]
+    gradient = (model.weight[1] - model.weight[0]) * (1 - 2 * labels)[:, None, None, None]
     found = run(model, Square(queries=400, p=0.1), Linf("1/1000"), x, labels)
     assert found.robust.sum() >= 7
-    corner = x + 0.001 * slope.sign()
+    corner = x + 0.001 * gradient.sign()
     torch.testing.assert_close(found.adversarial[found.robust], corner[found.robust])
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soar import randomness
-from soar.attacks import square_l2
+from soar.attacks.square_l2 import L2Squares, two_lobes
 from tests.attacks.replay import Shape, pictures
 
 Image = np.ndarray[Any, np.dtype[np.float64]]
@@ -43,7 +43,7 @@ def painted(side: int) -> Image:
 
 @pytest.mark.parametrize("side", [1, 2, 3, 4, 5, 6, 7, 10, 15, 29])
 def test_the_pattern_is_nested_squares_of_length_one(side: int) -> None:
-    pattern = square_l2.two_lobes(side)
+    pattern = two_lobes(side)
     assert pattern.square().sum().item() == pytest.approx(1)
     np.testing.assert_allclose(pattern.numpy(), painted(side), atol=1e-12)
     assert (pattern[: side // 2] > 0).all() and (pattern[side // 2 :] < 0).all()
@@ -51,7 +51,7 @@ def test_the_pattern_is_nested_squares_of_length_one(side: int) -> None:
 
 def test_tiles_of_a_known_size_cover_the_middle() -> None:
     x = torch.full((40, 3, 32, 32), 0.5, dtype=torch.float64)
-    delta = square_l2.start(x, randomness.key(0, torch.arange(40), "tiles"), 0.5) - x
+    delta = L2Squares(0.8, 0.5).start(x, randomness.key(0, torch.arange(40), "tiles")) - x
     torch.testing.assert_close(delta.flatten(1).norm(dim=1), torch.full((40,), 0.5, dtype=torch.float64))
     # Five tiles of 6 by 6 leave one pixel at each border.
     assert (delta[:, :, 1:31, 1:31] != 0).all()
@@ -101,12 +101,13 @@ class ByHand:
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 12, 7), (3, 5, 16), (1, 3, 4), (2, 2, 2)])
 def test_moves_are_their_formula_written_out(shape: Shape) -> None:
     x, eps = pictures(8, shape), 0.7
-    best = square_l2.start(x, randomness.key(0, torch.arange(8), "start"), eps)
+    squares = L2Squares(0.8, eps)
+    best = squares.start(x, randomness.key(0, torch.arange(8), "start"))
     iterations = torch.tensor([0, 10, 11, 51, 201, 501, 1001, 4999])
     shares = [0.8, 0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.00625]
     for round_ in range(5):
         keys = randomness.key(round_, torch.arange(8), "move")
-        points = square_l2.propose(best, x, square_l2.moves(keys, iterations, 0.8, x), 0.8, eps)
+        points = squares.propose(best, x, squares.moves(keys, iterations, x))
         draws = randomness.uniform(keys, (5 + shape[0],), torch.float64).tolist()
         for i in range(8):
             expected = ByHand(x[i].numpy(), best[i].numpy(), eps).move(shares[i], draws[i])
@@ -115,11 +116,11 @@ def test_moves_are_their_formula_written_out(shape: Shape) -> None:
 
 
 def test_the_best_points_are_not_touched() -> None:
-    x = pictures(4, (3, 9, 9))
-    best = square_l2.start(x, randomness.key(0, torch.arange(4), "start"), 0.5)
+    x, squares = pictures(4, (3, 9, 9)), L2Squares(0.8, 0.5)
+    best = squares.start(x, randomness.key(0, torch.arange(4), "start"))
     before = best.clone(), x.clone()
-    moves = square_l2.moves(randomness.key(1, torch.arange(4), "m"), torch.arange(4), 0.8, x)
-    square_l2.propose(best, x, moves, 0.8, 0.5)
+    moves = squares.moves(randomness.key(1, torch.arange(4), "m"), torch.arange(4), x)
+    squares.propose(best, x, moves)
     assert torch.equal(best, before[0]) and torch.equal(x, before[1])
 
 
@@ -130,8 +131,8 @@ def test_the_best_points_are_not_touched() -> None:
 )
 def test_no_move_is_longer_than_eps(shape: Shape, eps: float, iteration: int) -> None:
     for low, high in ((0.0, 1.0), (0.5, 0.5)):
-        x = pictures(3, shape, low, high)
-        points = square_l2.start(x, randomness.key(0, torch.arange(3), "start"), eps)
+        x, squares = pictures(3, shape, low, high), L2Squares(0.8, eps)
+        points = squares.start(x, randomness.key(0, torch.arange(3), "start"))
         for step in range(4):
             lengths = (points - x).flatten(1).norm(dim=1)
             assert (lengths <= eps * (1 + 1e-9)).all() and points.isfinite().all()
@@ -139,15 +140,15 @@ def test_no_move_is_longer_than_eps(shape: Shape, eps: float, iteration: int) ->
             inside = ((points > 0) & (points < 1)).flatten(1).all(dim=1) & (min(shape[1:]) > 1)
             torch.testing.assert_close(lengths[inside], torch.full_like(lengths[inside], eps))
             keys = randomness.key(step, torch.arange(3), "move")
-            moves = square_l2.moves(keys, torch.full((3,), iteration), 0.8, x)
-            points = square_l2.propose(points, x, moves, 0.8, eps)
+            moves = squares.moves(keys, torch.full((3,), iteration), x)
+            points = squares.propose(points, x, moves)
 
 
 def test_single_precision_keeps_the_length() -> None:
-    x = torch.full((16, 3, 32, 32), 0.5)
-    best = square_l2.start(x, randomness.key(0, torch.arange(16), "start"), 0.5)
+    x, squares = torch.full((16, 3, 32, 32), 0.5), L2Squares(0.8, 0.5)
+    best = squares.start(x, randomness.key(0, torch.arange(16), "start"))
     for step in range(50):
         keys = randomness.key(step, torch.arange(16), "move")
-        moves = square_l2.moves(keys, torch.full((16,), 100 * step), 0.8, x)
-        best = square_l2.propose(best, x, moves, 0.8, 0.5)
+        moves = squares.moves(keys, torch.full((16,), 100 * step), x)
+        best = squares.propose(best, x, moves)
     torch.testing.assert_close((best - x).flatten(1).norm(dim=1), torch.full((16,), 0.5), rtol=1e-5, atol=0)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soar import randomness
-from soar.attacks.square_windows import Windows, level, odd_sides, place, square_sides
+from soar.attacks.square_l2 import odd_sides
+from soar.attacks.square_windows import Windows, level, place, square_sides
 
 
 def published_share(iteration: int) -> float:

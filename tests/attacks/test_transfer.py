@@ -42,8 +42,8 @@ def test_points_do_not_depend_on_the_batch_size() -> None:
 def test_survives_compares_predictions_with_labels() -> None:
     target = Linear(classes=3)
     x = images(7)
-    right = target(x).argmax(dim=1)
-    labels = torch.where(torch.arange(7) < 3, right, (right + 1) % 3)
+    correct = target(x).argmax(dim=1)
+    labels = torch.where(torch.arange(7) < 3, correct, (correct + 1) % 3)
     assert survives(target, x, labels, batch_size=2).tolist() == [True] * 3 + [False] * 4
     assert x.shape[1:] == SHAPE
 

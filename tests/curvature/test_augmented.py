@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from soar import curvature, randomness
@@ -53,7 +57,7 @@ def test_values_are_the_same_for_one_example_and_for_many(kind: str) -> None:
     torch.testing.assert_close(norm(slice(None))[[0, 17, 127]], alone, rtol=1e-6, atol=1e-9)
 
 
-def test_a_flat_model_has_the_norm_of_the_corner_alone_and_a_finite_slope() -> None:
+def test_a_flat_model_has_the_norm_of_the_corner_alone_and_a_finite_gradient() -> None:
     bias = torch.zeros(3, dtype=torch.float64, requires_grad=True)
     scale = torch.zeros(1, dtype=torch.float64, requires_grad=True)
 
@@ -67,8 +71,8 @@ def test_a_flat_model_has_the_norm_of_the_corner_alone_and_a_finite_slope() -> N
     product = curvature.difference_product(loss, x, g, z.pixels, 0.01, differentiable=True)
     norm = curvature.augmented_norm(curvature.augmented_product(product, g, z))
     torch.testing.assert_close(norm, z.last.abs())
-    (slope,) = torch.autograd.grad(norm.sum(), scale)
-    assert slope.isfinite().all()
+    (gradient,) = torch.autograd.grad(norm.sum(), scale)
+    assert gradient.isfinite().all()
     zero = Direction(torch.zeros(1, 2, requires_grad=True), torch.zeros(1))
     (at_zero,) = torch.autograd.grad(curvature.augmented_norm(zero).sum(), zero.pixels)
     assert not at_zero.any()
@@ -80,13 +84,63 @@ def test_the_augmented_gauss_newton_product_in_one_go_is_the_one_from_parts() ->
     _, g = curvature.input_gradient(loss_of(model, y), x, differentiable=True)
     along = curvature.gauss_newton_product(model, x, z.pixels, differentiable=True)
     parts = curvature.augmented_product(along, g, z, corner=0.5, scale=0.1)
-    logits, slope, whole = curvature.gauss_newton_augmented(model, x, y, z, corner=0.5, scale=0.1)
+    logits, gradient, whole = curvature.gauss_newton_augmented(model, x, y, z, corner=0.5, scale=0.1)
     torch.testing.assert_close(logits, model(x))
-    torch.testing.assert_close(slope, g)
+    torch.testing.assert_close(gradient, g)
     torch.testing.assert_close(whole, parts)
     weights = list(model.parameters())
-    slopes = [
+    gradients = [
         torch.autograd.grad(curvature.augmented_norm(product).sum(), weights, materialize_grads=True)
         for product in (whole, parts)
     ]
-    torch.testing.assert_close(slopes[0], slopes[1])
+    torch.testing.assert_close(gradients[0], gradients[1])
+
+
+def norms_of(h: Tensor, samples: int) -> Tensor:
+    z = normal(5, samples, len(h))
+    norms: Tensor = torch.linalg.vector_norm(z @ h.T, dim=1)
+    return norms[None]
+
+
+@pytest.mark.parametrize("rank, ratio", [(1, 0.798), (2, 0.88), (5, 0.95), (50, 0.995)])
+def test_mean_norms_lie_between_the_proved_limits(rank: int, ratio: float) -> None:
+    basis = torch.linalg.qr(normal(7, 60, 60))[0][:, :rank]
+    h = basis @ basis.T
+    norms = norms_of(h, 40_000)
+    frobenius = math.sqrt(rank)
+    assert norms.square().mean().sqrt().item() == pytest.approx(frobenius, rel=0.02)
+    assert norms.mean().item() / frobenius == pytest.approx(ratio, abs=0.01)
+
+
+def test_the_printed_proposition_fails_and_the_corrected_one_is_sharp() -> None:
+    # l(x + delta) = (rho v^T delta + 1)^2 / 2 with v = (1, ..., 1) / sqrt(d) has H = q q^T, q = [rho v; 1].
+    d, eps = 3072, 8 / 255
+    rho = math.sqrt(d) * eps
+    v = torch.ones(d, dtype=torch.float64) / math.sqrt(d)
+    q = torch.cat([rho * v, torch.ones(1, dtype=torch.float64)])
+    worst = 0.5 * (rho * (v * eps).sum() + 1) ** 2
+    assert worst.item() == pytest.approx(8.09, abs=0.01)
+    # |q^T z| is half-normal, so its mean is known without sampling.
+    mean = torch.tensor([[math.sqrt(2 / math.pi) * float(q @ q)]], dtype=torch.float64)
+    root = torch.tensor([[float(q @ q)]], dtype=torch.float64)
+    here = torch.tensor([0.5], dtype=torch.float64)
+    assert curvature.printed_bound(here, mean, rho).item() == pytest.approx(6.44, abs=0.02)
+    assert curvature.printed_bound(here, mean, rho) < worst
+    torch.testing.assert_close(curvature.corrected_bound(here, mean, rho)[0], worst)
+    torch.testing.assert_close(curvature.mean_square_bound(here, root, rho)[0], worst)
+
+
+@given(st.integers(0, 40), st.floats(0.05, 3))
+def test_the_corrected_bounds_hold_for_random_quadratics(seed: int, radius: float) -> None:
+    d = 6
+    hessian, g = normal(seed, d, d), normal(seed + 1, 1, d)[0]
+    hessian = hessian + hessian.T
+    h = torch.zeros(d + 1, d + 1, dtype=torch.float64)
+    h[:d, :d], h[d, :d], h[:d, d], h[d, d] = hessian, g, g, 1
+    norms, zero = norms_of(h, 4000), torch.zeros(1, dtype=torch.float64)
+    delta = normal(seed + 2, 2000, d)
+    delta = radius * delta / delta.norm(dim=1, keepdim=True)
+    reached = (delta @ g + 0.5 * ((delta @ hessian) * delta).sum(dim=1)).max()
+    # Sampling errors of the norms stay below 5%.
+    assert reached <= 1.05 * curvature.corrected_bound(zero, norms, radius)[0] + 0.05
+    assert reached <= 1.05 * curvature.mean_square_bound(zero, norms, radius)[0] + 0.05

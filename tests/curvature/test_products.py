@@ -70,7 +70,7 @@ def test_gauss_newton_is_exact_between_kinks_and_not_for_curved_logits() -> None
         torch.testing.assert_close(half[i].flatten(), expected)
 
 
-def test_logistic_regression_has_the_slope_and_curvature_of_eq_12() -> None:
+def test_logistic_regression_has_the_gradient_and_curvature_of_eq_12() -> None:
     w, x = normal(1, 1, D)[0], normal(2, 6, D)
     y = torch.tensor([0, 1, 0, 1, 1, 0])
     f = (x @ w).sigmoid()
@@ -103,7 +103,7 @@ def test_products_can_be_differentiated_by_the_weights(kind: str) -> None:
             product = curvature.gauss_newton_product(model, x, z, differentiable=True)
         return product.square().sum()
 
-    (slope,) = torch.autograd.grad(penalty(), weight)
+    (gradient,) = torch.autograd.grad(penalty(), weight)
     nudge = normal(9, 1, *weight.shape)[0]
     h = 1e-5
     with torch.no_grad():
@@ -112,7 +112,7 @@ def test_products_can_be_differentiated_by_the_weights(kind: str) -> None:
         weight.sub_(2 * h * nudge)
         below = penalty().item()
         weight.add_(h * nudge)
-    assert float((slope * nudge).sum()) == pytest.approx((above - below) / (2 * h), rel=1e-4)
+    assert float((gradient * nudge).sum()) == pytest.approx((above - below) / (2 * h), rel=1e-4)
 
 
 def test_a_linear_loss_has_no_curvature() -> None:

@@ -48,8 +48,8 @@ def test_second_derivatives_are_those_of_the_plain_kernel() -> None:
     def twice(q: Tensor) -> Tensor:
         q = q.clone().requires_grad_()
         loss = F.scaled_dot_product_attention(q, *tokens()[1:]).square().sum()
-        (slope,) = torch.autograd.grad(loss, q, create_graph=True)
-        (bend,) = torch.autograd.grad(slope.square().sum(), q)
+        (gradient,) = torch.autograd.grad(loss, q, create_graph=True)
+        (bend,) = torch.autograd.grad(gradient.square().sum(), q)
         return bend
 
     with sdpa_kernel(SDPBackend.MATH):

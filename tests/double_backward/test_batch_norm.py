@@ -71,7 +71,7 @@ def gauss_newton(model: nn.Module) -> Tensor:
     return curvature.gauss_newton_product(model, images(), direction(), differentiable=True).square().sum()
 
 
-def slopes(
+def gradients(
     model: nn.Module, penalty: Callable[[nn.Module], Tensor], context: AbstractContextManager[Any]
 ) -> list[Tensor]:
     with context:
@@ -81,12 +81,12 @@ def slopes(
 
 
 @pytest.mark.parametrize("penalty", [difference, exact, gauss_newton])
-def test_penalties_and_their_slopes_are_those_of_the_spelled_out_layer(
+def test_penalties_and_their_gradients_are_those_of_the_spelled_out_layer(
     penalty: Callable[[nn.Module], Tensor],
 ) -> None:
     model = network()
-    expected = slopes(spelled_out(model), penalty, nullcontext())
-    for one, other in zip(expected, slopes(model, penalty, FastDoubleBackward()), strict=True):
+    expected = gradients(spelled_out(model), penalty, nullcontext())
+    for one, other in zip(expected, gradients(model, penalty, FastDoubleBackward()), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-9)
 
 
@@ -118,8 +118,8 @@ def test_it_is_used_for_the_statistics_of_the_batch_only() -> None:
 def test_a_forbidden_question_is_answered_loudly() -> None:
     layer, x = nn.BatchNorm2d(2).double(), images()
     with FastDoubleBackward():
-        (slope,) = torch.autograd.grad(layer(x).square().sum(), layer.weight, create_graph=True)
-    assert slope.isnan().all()
+        (gradient,) = torch.autograd.grad(layer(x).square().sum(), layer.weight, create_graph=True)
+    assert gradient.isnan().all()
 
 
 def test_the_layout_of_images_is_kept() -> None:

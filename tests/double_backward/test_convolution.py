@@ -80,10 +80,10 @@ def test_in_single_precision_they_agree_too(case: str) -> None:
         assert (one - other).norm() <= 1e-4 * one.norm() + 1e-7
 
 
-def test_exact_hessian_products_and_their_slopes_agree() -> None:
+def test_exact_hessian_products_and_their_gradients_agree() -> None:
     model, x, y = network(CASES["3x3"]), images(), torch.tensor([0, 1, 2, 0, 1])
 
-    def slopes(context: AbstractContextManager[Any]) -> list[Tensor]:
+    def gradients(context: AbstractContextManager[Any]) -> list[Tensor]:
         model.zero_grad()
         with context:
             product = curvature.exact_product(
@@ -92,7 +92,7 @@ def test_exact_hessian_products_and_their_slopes_agree() -> None:
         product.square().sum().backward()
         return [product.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
 
-    for one, other in zip(slopes(nullcontext()), slopes(FastDoubleBackward()), strict=True):
+    for one, other in zip(gradients(nullcontext()), gradients(FastDoubleBackward()), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
@@ -104,9 +104,13 @@ def test_predictions_and_ordinary_gradients_are_those_of_pytorch() -> None:
         model.zero_grad()
         with context:
             logits = model(x)
-            (slope,) = torch.autograd.grad(logits.square().sum(), x, retain_graph=True)
+            (gradient,) = torch.autograd.grad(logits.square().sum(), x, retain_graph=True)
         logits.square().sum().backward(inputs=list(model.parameters()))
-        return [logits.detach(), slope, *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
+        return [
+            logits.detach(),
+            gradient,
+            *(p.grad.clone() for p in model.parameters() if p.grad is not None),
+        ]
 
     for one, other in zip(everything(nullcontext()), everything(FastDoubleBackward()), strict=True):
         torch.testing.assert_close(one, other)
@@ -125,8 +129,8 @@ def test_a_forbidden_question_is_answered_loudly() -> None:
     model, x = network(CASES["3x3"]), images()
     weight = next(model.parameters())
     with FastDoubleBackward():
-        (slope,) = torch.autograd.grad(model(x).sum(), weight, create_graph=True)
-    assert slope.isnan().all()
+        (gradient,) = torch.autograd.grad(model(x).sum(), weight, create_graph=True)
+    assert gradient.isnan().all()
 
 
 @pytest.mark.parametrize("case", ["text padding"])
@@ -144,9 +148,9 @@ def test_frozen_weights_cost_nothing_and_get_nothing() -> None:
     x.requires_grad_()
     call: Callable[[Tensor], Tensor] = model
     with FastDoubleBackward():
-        (slope,) = torch.autograd.grad(call(x).square().sum(), x)
+        (gradient,) = torch.autograd.grad(call(x).square().sum(), x)
     (expected,) = torch.autograd.grad(call(x).square().sum(), x)
-    torch.testing.assert_close(slope, expected)
+    torch.testing.assert_close(gradient, expected)
 
 
 @pytest.mark.parametrize(
@@ -220,14 +224,14 @@ def test_whole_objectives_on_real_networks_have_the_gradients_of_plain_autograd(
     product = "difference" if has_norm else "gauss-newton"
     chosen = {"scale": 1.0, "product": product} if objective == "soar" else {}
 
-    def slopes() -> list[Tensor]:
+    def gradients() -> list[Tensor]:
         # A fresh model each time: the start is found with running statistics, which the loss changes.
         model = models.build(kind, seed=0, image_shape=shape, options=options)
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         loss = OBJECTIVES.build(objective, chosen, model, Linf("8/255"), seed=0)(x, y, step=0).loss
         return list(torch.autograd.grad(loss, list(model.parameters())))
 
-    fast = slopes()
+    fast = gradients()
     monkeypatch.setattr(f"soar.objectives.{objective}.FastDoubleBackward", nullcontext)
-    for one, other in zip(slopes(), fast, strict=True):
+    for one, other in zip(gradients(), fast, strict=True):
         assert (one - other).norm() <= 1e-4 * one.norm() + 1e-7

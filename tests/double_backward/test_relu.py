@@ -12,7 +12,7 @@ def numbers(count: int = 12) -> Tensor:
     return torch.linspace(-1.0, 1.0, count, dtype=torch.float64, requires_grad=True)
 
 
-def test_values_and_slopes_of_all_orders_are_known() -> None:
+def test_values_and_derivatives_of_all_orders_are_known() -> None:
     x = numbers()
     y = rectify(x)
     assert y is not None
@@ -25,13 +25,13 @@ def test_values_and_slopes_of_all_orders_are_known() -> None:
     torch.testing.assert_close(third, 6 * (x.detach() > 0).double())
 
 
-def test_the_slope_at_zero_is_that_of_pytorch() -> None:
+def test_the_gradient_at_zero_is_that_of_pytorch() -> None:
     x = torch.zeros(3, requires_grad=True)
     ours = rectify(x)
     assert ours is not None
-    (slope,) = torch.autograd.grad(ours.sum(), x)
+    (gradient,) = torch.autograd.grad(ours.sum(), x)
     (expected,) = torch.autograd.grad(x.relu().sum(), x)
-    assert torch.equal(slope, expected)
+    assert torch.equal(gradient, expected)
 
 
 def test_backwards_it_makes_no_zeros_for_the_activation() -> None:
@@ -39,8 +39,8 @@ def test_backwards_it_makes_no_zeros_for_the_activation() -> None:
     y = rectify(x)
     assert y is not None
     (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
-    (slope,) = torch.autograd.grad(g.sum(), x, allow_unused=True)
-    assert slope is None, "PyTorch gives zeros"
+    (gradient,) = torch.autograd.grad(g.sum(), x, allow_unused=True)
+    assert gradient is None, "PyTorch gives zeros"
 
 
 @pytest.mark.parametrize("call", [torch.relu, Tensor.relu, nn.functional.relu, nn.ReLU()])

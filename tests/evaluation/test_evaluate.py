@@ -61,7 +61,7 @@ def test_an_assessment_holds_what_the_engine_found() -> None:
         alone = run(model, attack, Linf(0.05), x, labels, seed=3, clean_logits=logits)
         assert torch.equal(result.robust, alone.robust)
         assert torch.equal(result.forward, alone.forward) and torch.equal(result.backward, alone.backward)
-        assert same(result.said, alone.said) and same(found.said(result.label), alone.said)
+        assert same(result.said, alone.predictions) and same(found.said(result.label), alone.predictions)
     assert found.attacks[2].name == "PGD"
     assert found.attacks[2].parameters["loss"] == "margin" and found.attacks[2].parameters["restarts"] == 2
     assert found.environment["torch"] == torch.__version__
@@ -212,7 +212,7 @@ def test_later_attacks_of_the_standard_suite_see_only_survivors() -> None:
         assert result.survivors_only
         assert not result.forward[~left].any() and result.forward[left].all()
         alone = run(model, one.attack, threat, x, labels, seed=2, clean_logits=logits)
-        ends = torch.where(left, alone.said, ends)
+        ends = torch.where(left, alone.predictions, ends)
         left = left & alone.robust
         assert torch.equal(result.robust, left) and same(result.said, ends)
     assert found.worst_case == left.double().mean()

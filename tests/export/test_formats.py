@@ -9,7 +9,7 @@ import torch
 
 import soar
 from soar.errors import UserError
-from soar.export import Checked, to_onnx, to_torch_export, to_torchscript
+from soar.export import ExportedFile, to_onnx, to_torch_export, to_torchscript
 from tests.export.problems import BUILT, Branching, Stubborn, built
 
 FORMATS = {"onnx": to_onnx, "torchscript": to_torchscript, "torch-export": to_torch_export}
@@ -47,7 +47,7 @@ def test_bytes_are_taken_as_the_data_sets_give_them(tmp_path: Path) -> None:
     assert str(found).startswith(
         f"{tmp_path / 'net.pt'}: same predictions for batches of 3, 1, 7; logits differ"
     )
-    assert isinstance(found, Checked)
+    assert isinstance(found, ExportedFile)
 
 
 def test_a_file_that_answers_otherwise_is_not_kept(tmp_path: Path) -> None:

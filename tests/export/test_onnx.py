@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from soar.errors import UserError
-from soar.export import onnx as module
+from soar.export import formats as module
 from soar.export import to_onnx
 from tests.export.problems import built
 

@@ -9,7 +9,7 @@ from soar import models
 from soar.fuse import inference_copy
 
 
-def test_a_copy_is_fused_stored_anew_and_says_the_same() -> None:
+def test_a_copy_is_fused_stored_anew_and_predicts_the_same() -> None:
     options = {"norm": "batch", "width": 8}
     model = models.build("resnet10", seed=0, image_shape=(3, 16, 16), options=options)
     x = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
@@ -65,7 +65,7 @@ class Shared(nn.Module):
 
 
 class Squared(nn.Module):
-    """Its ReLU writes over a number that the square needs for its slope, though no logit changes."""
+    """Its ReLU writes over a number that the square needs for its gradient, though no logit changes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Squared(nn.Module):
         return summed.flatten(1)
 
 
-def test_rectifiers_write_in_place_where_nobody_else_reads() -> None:
+def test_rectifiers_write_in_place_where_the_input_is_not_read_again() -> None:
     plain = models.build("resnet10", seed=0, image_shape=(3, 16, 16), options={"width": 8})
     x = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     quick = inference_copy(plain, x)
@@ -86,11 +86,11 @@ def test_rectifiers_write_in_place_where_nobody_else_reads() -> None:
     assert len(rectifiers) == 5 and all(part.inplace for part in rectifiers)
     assert not any(part.inplace for part in plain.modules() if isinstance(part, nn.ReLU))
     x.requires_grad_()
-    slopes = [torch.autograd.grad(one(x).square().sum(), x)[0] for one in (plain.eval(), quick)]
-    torch.testing.assert_close(*slopes, rtol=1e-3, atol=1e-5)
+    gradients = [torch.autograd.grad(one(x).square().sum(), x)[0] for one in (plain.eval(), quick)]
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-5)
 
 
-def test_rectifiers_stay_where_somebody_else_reads() -> None:
+def test_rectifiers_stay_where_the_input_is_read_again() -> None:
     x = torch.rand(2, 1, 6, 6, generator=torch.Generator().manual_seed(0))
     for model in (Shared(), Squared()):
         quick = inference_copy(model, x)

@@ -48,22 +48,12 @@ def problem(count: int = 30) -> tuple[Linear, Tensor, Tensor]:
 
 
 def examples(x: Tensor, labels: Tensor, seed: int = 0) -> Examples:
-    """What the engine tells an attack about images."""
-    rows = torch.arange(len(labels))
-    return Examples(
-        x=x,
-        labels=labels,
-        goal=torch.full_like(labels, -1),
-        row=rows,
-        index=rows,
-        entry=torch.zeros_like(rows),
-        logits=None,
-        seed=seed,
-    )
+    """What the engine starts an attack on."""
+    return Examples.of(x, labels, seed=seed)
 
 
 def falls(model: Linear, x: Tensor, labels: Tensor, eps: float) -> Tensor:
-    """Who can be fooled within an linf ball."""
+    """Which images can be fooled within an linf ball."""
     near: Tensor = model.distances(x, labels, dual=1) < eps
     assert near.any() and not near.all()
     return near

@@ -24,8 +24,8 @@ def classifier(model: nn.Module, shape: tuple[int, ...], classes: int = 2) -> An
 def test_fgsm_of_art_breaks_what_can_be_broken() -> None:
     model, x, y = problem()
     eps = middle_radius(model, x, y)
-    foreign = from_art(evasion.FastGradientMethod(classifier(model, (1, 3, 4)), eps=eps))
-    found = soar.evaluate(model, (x, y), Linf(eps), [foreign])
+    external = from_art(evasion.FastGradientMethod(classifier(model, (1, 3, 4)), eps=eps))
+    found = soar.evaluate(model, (x, y), Linf(eps), [external])
     assert torch.equal(found.attacks[0].robust, ~falls(model, x, y, eps))
     assert found.names == ["clean", "ART FastGradientMethod", "worst case"]
     assert found.attacks[0].parameters["search"].startswith("FastGradientMethod(batch_size=32, eps=")
@@ -37,8 +37,8 @@ def test_passes_are_counted_also_where_art_goes_through_layers_one_by_one(wrappe
     model = Outer(layers) if wrapped else layers
     x = torch.rand(5, 1, 3, 4, generator=torch.Generator().manual_seed(0))
     y = layers(x).argmax(dim=1)
-    foreign = from_art(evasion.FastGradientMethod(classifier(model, (1, 3, 4), 3), eps=0.1))
-    forward, backward = foreign.spent(foreign.start(examples(x, y), Linf(0.1)))
+    external = from_art(evasion.FastGradientMethod(classifier(model, (1, 3, 4), 3), eps=0.1))
+    forward, backward = external.spent(external.start(examples(x, y), Linf(0.1)))
     assert forward.tolist() == backward.tolist() == [1] * 5
 
 

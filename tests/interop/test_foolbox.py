@@ -17,8 +17,8 @@ foolbox = library("foolbox")
 def test_fgsm_of_foolbox_breaks_what_can_be_broken() -> None:
     model, x, y = problem()
     eps = middle_radius(model, x, y)
-    foreign = from_foolbox(foolbox.attacks.LinfFastGradientAttack(), model)
-    found = soar.evaluate(model, (x, y), Linf(eps), [foreign])
+    external = from_foolbox(foolbox.attacks.LinfFastGradientAttack(), model)
+    found = soar.evaluate(model, (x, y), Linf(eps), [external])
     assert torch.equal(found.attacks[0].robust, ~falls(model, x, y, eps))
     assert found.names == ["clean", "foolbox LinfFastGradientAttack", "worst case"]
     assert found.attacks[0].parameters["library"] == f"foolbox {foolbox.__version__}"
@@ -27,8 +27,8 @@ def test_fgsm_of_foolbox_breaks_what_can_be_broken() -> None:
 def test_its_passes_are_those_that_the_model_sees() -> None:
     model, x, y = problem(6)
     counted = Counted(model)
-    foreign = from_foolbox(foolbox.attacks.LinfPGD(steps=4), counted)
-    run(model, foreign, Linf(0.01), x, y)
+    external = from_foolbox(foolbox.attacks.LinfPGD(steps=4), counted)
+    run(model, external, Linf(0.01), x, y)
     # Four steps, and a prediction of the result.
     assert (counted.forwards, counted.backwards) == (6 * 5, 6 * 4)
 
@@ -37,8 +37,8 @@ def test_a_minimum_norm_attack_is_cut_to_the_ball() -> None:
     model = TinyNet().float()
     x = images(8).float()
     y = said(model, x)
-    foreign = from_foolbox(foolbox.attacks.L2DeepFoolAttack(steps=20), model)
-    found = run(model, foreign, L2(0.2), x, y)
+    external = from_foolbox(foolbox.attacks.L2DeepFoolAttack(steps=20), model)
+    found = run(model, external, L2(0.2), x, y)
     assert L2(0.2).contains(found.adversarial, x).all()
 
 

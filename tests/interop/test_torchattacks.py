@@ -1,4 +1,4 @@
-"""With the library itself; tests/interop/test_foreign.py goes through the same with a lookalike."""
+"""With the library itself; tests/interop/test_external.py goes through the same with a lookalike."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def test_fgsm_of_torchattacks_breaks_what_can_be_broken() -> None:
 def test_its_passes_are_those_that_the_model_sees() -> None:
     model, x, y = problem(6)
     counted = Counted(model)
-    foreign = from_torchattacks(torchattacks.PGD(counted, eps=0.01, steps=4))
-    run(model, foreign, Linf(0.01), x, y)
+    external = from_torchattacks(torchattacks.PGD(counted, eps=0.01, steps=4))
+    run(model, external, Linf(0.01), x, y)
     assert (counted.forwards, counted.backwards) == (6 * 4, 6 * 4)

@@ -2,13 +2,12 @@
 
 from soar.attacks.apgd import APGD
 from soar.attacks.attack import ATTACKS, Answer, Attack, Examples, Planned
-from soar.attacks.batch import perturb
 from soar.attacks.contract import check_attack
 from soar.attacks.engine import Progress, run
 from soar.attacks.fab import FAB
-from soar.attacks.fgsm import FGSM
 from soar.attacks.minimal_norm import minimal_norm
-from soar.attacks.pgd import PGD
+from soar.attacks.oracle import perturb
+from soar.attacks.pgd import FGSM, PGD
 from soar.attacks.record import Outcomes
 from soar.attacks.simba import SimBA
 from soar.attacks.square import Square

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from soar import losses, randomness
-from soar.attacks import checks, targets
 from soar.attacks.apgd_schedule import Pace, first_pace, next_pace
-from soar.attacks.attack import ATTACKS, Answer, Examples
+from soar.attacks.ascent import Ascent, ClimbState
+from soar.attacks.attack import ATTACKS, Answer, Examples, check_counts
 from soar.attacks.pgd import climb
 from soar.shapes import per_example
 from soar.threat import L2, Threat
@@ -22,25 +21,19 @@ _GRADIENT_SHARE = 0.75
 
 
 @dataclass(frozen=True)
-class APGDState:
-    """Where each example stands, where it stood before, and the best it has seen."""
+class APGDState(ClimbState):
+    """The current, the previous and the best point of each example, and its step length."""
 
-    examples: Examples
-    target: Tensor
-    """the class to climb to, or -1 to climb away from the label"""
-    points: Tensor
     previous: Tensor
-    """where the last step began; the momentum is the way from there"""
+    """where the last step began; the momentum points from there"""
     best_points: Tensor
     best_gradient: Tensor
     pace: Pace
-    step: Tensor
-    """how many steps led to the points"""
 
 
 @ATTACKS.register("apgd")
 @dataclass(frozen=True, kw_only=True)
-class APGD:
+class APGD(Ascent[APGDState]):
     r"""Auto-PGD: momentum, halved steps and returns to the best point, with restarts and targets.
 
     z       = P(x_k + eta dir(gradient))
@@ -48,14 +41,14 @@ class APGD:
 
     The start lies on the border of the ball and eta begins at 2 eps. Checkpoints (`apgd_schedule`) halve eta
     for examples that stopped improving; such an example goes on from its best point, with the gradient it
-    had there, and keeps x_{k-1}. A run of k steps asks for k gradients and k + 1 predictions.
+    had there, and keeps x_{k-1}. A run of k steps takes k gradients and k + 1 predictions.
 
-    In l2 P gives the nearest point of ball and box. AutoAttack scales into the ball and then clips, which
+    In l2 P is the nearest point of ball and box. AutoAttack scales into the ball and then clips, which
     can leave a point well inside the ball; without clipped pixels the two are the same.
 
     Args:
         steps: how many gradients are followed
-        restarts: how many random starts an example gets
+        restarts: how many random starts each example gets
         loss: what to climb: ce, margin or dlr; with two classes dlr is the margin
         targets: 0 to climb away from the label; otherwise climb towards each of this many of the most
             likely wrong classes at the clean image in turn, one run each, at most all wrong classes
@@ -71,14 +64,9 @@ class APGD:
     restarts: int = 1
     loss: str = "ce"
     targets: int = 0
-    stays_inside: ClassVar[bool] = True
-    """every point lies in the ball"""
-    starts_at_image: ClassVar[bool] = False
-    """the start is random"""
 
     def __post_init__(self) -> None:
-        checks.count(steps=self.steps, restarts=self.restarts)
-        checks.count(least=0, targets=self.targets)
+        super().__post_init__()
         losses.check_name(self.loss, "attack.loss")
 
     @property
@@ -96,22 +84,13 @@ class APGD:
         ]
         return " ".join(filter(None, parts))
 
-    @property
-    def budget(self) -> int:
-        """One prediction at the start and one after every step."""
-        return self.steps + 1
-
-    def entries(self, classes: int) -> int:
-        """Count restarts times targets; there are at most as many targets as wrong classes."""
-        return targets.count_entries(self.restarts, self.targets, classes)
-
     def start(self, examples: Examples, threat: Threat) -> APGDState:
         """Begin at a random point of the border."""
         x = examples.x
         points = border_start(x, examples.keys("apgd start"), threat)
         return APGDState(
             examples=examples,
-            target=targets.chosen(examples, self.targets),
+            target=self.target_classes(examples),
             points=points,
             previous=points,
             best_points=points,
@@ -120,20 +99,8 @@ class APGD:
             step=torch.zeros_like(examples.labels),
         )
 
-    def query(self, state: APGDState) -> Tensor:
-        """Ask for the current points."""
-        return state.points
-
-    def wants_gradient(self, state: APGDState) -> Tensor:
-        """All but the last point are climbed from."""
-        return state.step < self.steps
-
-    def score(self, logits: Tensor, state: APGDState) -> Tensor:
-        """Return the loss, towards the target where there is one."""
-        return targets.height(self.loss, logits, state.examples.labels, state.target)
-
     def update(self, state: APGDState, answer: Answer, threat: Threat) -> APGDState:
-        """Note the answer, go back to the best point where the step was halved, and take the next step."""
+        """Keep the best point, go back to it where the step was halved, and take the next step."""
         if answer.gradient is None:
             return replace(state, step=state.step + 1)
         is_best = per_example(answer.loss > state.pace.best, state.points)
@@ -158,10 +125,6 @@ class APGD:
             step=state.step + 1,
         )
 
-    def exhausted(self, state: APGDState) -> Tensor:
-        """Return which examples have seen the answer to their last point."""
-        return state.step > self.steps
-
 
 @ATTACKS.register("apgd-t")
 def apgd_t(*, steps: int = _STEPS, targets: int = _TARGETS, restarts: int = 1) -> APGD:
@@ -175,7 +138,7 @@ def apgd_t(*, steps: int = _STEPS, targets: int = _TARGETS, restarts: int = 1) -
     >>> apgd_t().label, apgd_t(targets=3).entries(classes=10)
     ('APGD-T', 3)
     """
-    checks.count(targets=targets)
+    check_counts(targets=targets)
     return APGD(steps=steps, restarts=restarts, loss="dlr", targets=targets)
 
 
@@ -184,8 +147,8 @@ def border_start(x: Tensor, keys: Tensor, threat: Threat) -> Tensor:
 
     Args:
         x: images
-        keys: one key an example
-        threat: the ball, whose norm is meant
+        keys: one key per example
+        threat: the ball
     """
     shape = tuple(x.shape[1:])
     if isinstance(threat, L2):

@@ -1,4 +1,4 @@
-"""When Auto-PGD halves its step: at checkpoints, for examples whose loss no longer grows well.
+"""When Auto-PGD halves its step: at checkpoints, for examples whose loss no longer grows.
 
 Croce and Hein, *Reliable evaluation of adversarial robustness with an ensemble of diverse parameter-free
 attacks* (2020), section 3, with the numbers of AutoAttack's own code.
@@ -18,7 +18,7 @@ _ENOUGH_RISES = 0.75
 
 @dataclass(frozen=True)
 class Pace:
-    """How long each example's next step is, and what the next checkpoint will decide it by."""
+    """The length of each example's next step, and what the next checkpoint decides it by."""
 
     length: Tensor
     loss: Tensor
@@ -53,10 +53,10 @@ def checkpoints(steps: int) -> tuple[int, ...]:
 
 
 def first_pace(length: Tensor) -> Pace:
-    """Begin with a length an example, before any answer.
+    """Begin with one length per example, before any evaluation.
 
     The first step's loss is compared with 0 and not with that of the start, as AutoAttack does; comparing
-    with the start would halve some lengths at other checkpoints and give other numbers.
+    with the start would halve some lengths at other checkpoints and lead to other numbers.
     """
     nothing = torch.zeros_like(length)
     lowest = torch.full_like(length, -torch.inf)
@@ -73,13 +73,13 @@ def next_pace(pace: Pace, loss: Tensor, step: Tensor, steps: int) -> tuple[Pace,
     (ii) it was not halved at the last checkpoint and the highest loss has not grown since.
 
     Args:
-        pace: how things stood before
-        loss: one an example, at the points just evaluated
+        pace: so far
+        loss: one per example, at the points just evaluated
         step: how many steps led to each point; 0 is the start
         steps: how many there are in all
 
     Returns:
-        How things stand now, and who was halved.
+        The pace now, and which lengths were halved.
     """
     window = _window_ending_at(steps, step.device)[step]
     checked = window > 0

@@ -3,9 +3,9 @@
 An attack is a frozen recipe of numbers with no model in it. It never loops and never calls the model:
 
 1. `start` makes a state for some examples, tensors whose first dimension counts them;
-2. `query` says which point each example wants evaluated next;
+2. `query` returns the point at which each example is evaluated next;
 3. `update` takes the model's answer and moves on;
-4. `exhausted` says who has used up the budget.
+4. `exhausted` returns which examples have used up the budget.
 
 Every operation treats examples independently. That is what lets the engine mix examples at different
 iterations in one batch, drop the ones that are finished and let others take their place.
@@ -13,29 +13,28 @@ iterations in one batch, drop the ones that are finished and let others take the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar, get_args
 
 import torch
 from torch import Tensor
 
-from soar import randomness
-from soar.attacks import checks
-from soar.errors import UserError
+from soar import randomness, values
+from soar.errors import UserError, shown, unknown
 from soar.registry import Registry
 from soar.threat import Threat
 
 
 @dataclass(frozen=True)
 class Examples:
-    """What an attack is told about the examples it starts on."""
+    """The examples that an attack starts on."""
 
     x: Tensor
     """clean images in [0, 1]"""
     labels: Tensor
     """true classes"""
     goal: Tensor
-    """the class to end in, or -1 where any wrong class will do"""
+    """the target class, or -1 where any wrong class is a success"""
     row: Tensor
     """position among the images that the engine was given"""
     index: Tensor
@@ -43,8 +42,34 @@ class Examples:
     entry: Tensor
     """which of the example's queue of restarts and targets this is, counted from 0"""
     logits: Tensor | None
-    """the model's answer at x, where it is known"""
+    """the model's logits at x, where they are known"""
     seed: int
+
+    @classmethod
+    def of(
+        cls,
+        x: Tensor,
+        labels: Tensor,
+        *,
+        index: Tensor | None = None,
+        goal: Tensor | None = None,
+        entry: int = 0,
+        logits: Tensor | None = None,
+        seed: int = 0,
+    ) -> Examples:
+        """Make the examples of a batch; by default untargeted and identified by their position."""
+        labels = labels.to(x.device)
+        row = torch.arange(len(labels), device=x.device)
+        return cls(
+            x=x,
+            labels=labels,
+            goal=torch.full_like(labels, -1) if goal is None else goal.to(x.device),
+            row=row,
+            index=row if index is None else index.to(x.device),
+            entry=torch.full_like(labels, entry),
+            logits=logits,
+            seed=seed,
+        )
 
     def keys(self, stream: str) -> Tensor:
         """Return each example's random key for one purpose in this entry of its queue."""
@@ -52,28 +77,32 @@ class Examples:
 
 
 class Answer(NamedTuple):
-    """What the model said about the points an attack asked for."""
+    """The model's answer at the points that an attack queried."""
 
     logits: Tensor
     loss: Tensor
-    """the attack's own loss, one number an example"""
+    """the attack's own loss, one number per example"""
     gradient: Tensor | None
     """gradient of the loss at the points; None if no example wanted it"""
 
 
 class State(Protocol):
-    """Where each example of an attack stands: a frozen dataclass of tensors, one row an example."""
+    """The state of each example of an attack: a frozen dataclass of tensors, one row per example."""
 
     @property
     def examples(self) -> Examples:
         """The examples the rows belong to."""
 
 
-S = TypeVar("S")
+S = TypeVar("S", bound=State)
 
 
 class Attack(Protocol[S]):
-    """One way to search the threat set; `check_attack` proves that an implementation is sound."""
+    """One way to search the threat set; `check_attack` proves that an implementation is sound.
+
+    An attack need not be a subclass. One that is inherits what most attacks have in common: it stays in the
+    ball, starts elsewhere than at the image, runs once per example, queries `state.points` and no gradient.
+    """
 
     @property
     def label(self) -> str:
@@ -82,26 +111,32 @@ class Attack(Protocol[S]):
     @property
     def stays_inside(self) -> bool:
         """Whether every query lies in the ball; a minimum-norm attack may look outside."""
+        return True
 
     @property
     def starts_at_image(self) -> bool:
-        """Whether the first query is the clean image, so that its answer also tells who is right there."""
+        """Whether the first query is the clean image, which also shows if it is correctly classified."""
+        return False
 
     @property
     def budget(self) -> int:
         """How many predictions one entry of the queue takes at most."""
 
-    def entries(self, classes: int) -> int:
+    def entries(self, classes: int) -> int:  # noqa: ARG002 - one for any number
         """Count the restarts and targets that make up an example's queue."""
+        return 1
 
     def start(self, examples: Examples, threat: Threat) -> S:
         """Make the first state."""
 
     def query(self, state: S) -> Tensor:
         """Return the points to evaluate next."""
+        points: Tensor = state.points  # type: ignore[attr-defined]
+        return points
 
     def wants_gradient(self, state: S) -> Tensor:
         """Return for each example whether the answer must carry a gradient."""
+        return torch.zeros_like(state.examples.labels, dtype=torch.bool)
 
     def score(self, logits: Tensor, state: S) -> Tensor:
         """Return the number that each example climbs."""
@@ -128,11 +163,48 @@ def require_attack(given: object) -> None:
     needed = [name for name in vars(Attack) if not name.startswith("_")]
     missing = [name for name in needed if not hasattr(type(given), name) and not hasattr(given, name)]
     if len(missing) == len(needed):
-        shown = f"{', '.join(needed[:2])}, ..."
-        raise UserError(f"attack: got a {type(given).__name__}, expected an object with {shown}")
+        first = f"{', '.join(needed[:2])}, ..."
+        raise UserError(f"attack: got a {type(given).__name__}, expected an object with {first}")
     if missing:
         raise UserError(
             f"attack: {type(given).__name__} has no {', '.join(missing)}; see soar.attacks.Attack"
+        )
+
+
+def check_counts(*, least: int = 1, **counts: int) -> None:
+    """Check that options of an attack are whole numbers of at least so much.
+
+    >>> check_counts(steps=0)
+    Traceback (most recent call last):
+    soar.errors.UserError: attack.steps: got 0, expected at least 1
+    """
+    for name, value in counts.items():
+        values.whole(value, f"attack.{name}", least=least, flag="")
+
+
+def check_share(name: str, value: float) -> None:
+    """Check that an option of an attack is above 0 and at most 1.
+
+    >>> check_share("p", 2)
+    Traceback (most recent call last):
+    soar.errors.UserError: attack.p: got 2, expected a share above 0 and at most 1
+    """
+    values.number(value, f"attack.{name}")
+    if not 0 < value <= 1:
+        raise UserError(f"attack.{name}: got {shown(value)}, expected a share above 0 and at most 1")
+
+
+def check_choice(name: str, value: str, kind: object) -> None:
+    """Check that an option of an attack is one of the names of a `Literal` type."""
+    if not isinstance(value, str) or value not in get_args(kind):
+        raise unknown(name, value, get_args(kind), f"attack.{name}")
+
+
+def check_image_shape(x: Tensor, attack: str) -> None:
+    """Check that images have channels, rows and columns, along which a search over pixels moves."""
+    if x.dim() != 4:
+        raise UserError(
+            f"images: got shape {tuple(x.shape)}, expected (examples, channels, height, width) for {attack}"
         )
 
 
@@ -144,7 +216,7 @@ class Planned:
         attack: the recipe
         survivors_only: attack only the examples that all attacks before it have left; otherwise every example
             that is correctly classified
-        samples: how often a randomized model is asked at each point; its answers are averaged
+        samples: how often a randomized model is evaluated at each point; its logits are averaged
     """
 
     attack: Attack[Any]
@@ -153,57 +225,7 @@ class Planned:
 
     def __post_init__(self) -> None:
         require_attack(self.attack)
-        checks.count(samples=self.samples)
-
-
-@runtime_checkable
-class Spends(Protocol):
-    """An attack that asks the model by itself when it starts, as those of other libraries do."""
-
-    def spent(self, state: Any) -> tuple[Tensor, Tensor]:
-        """Return the predictions and the gradients that starting took, one number an example."""
-
-
-T = TypeVar("T")
-
-
-def size(state: State) -> int:
-    """Count the examples of a state."""
-    return len(state.examples.labels)
-
-
-def select(state: T, which: Tensor) -> T:
-    """Keep the rows of a state that a mask or a list of positions names.
-
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Pair:
-    ...     left: Tensor
-    ...     right: Tensor
-    >>> select(Pair(torch.arange(3), torch.ones(3, 2)), torch.tensor([True, False, True])).left
-    tensor([0, 2])
-    """
-    # A mask would be searched through anew for every tensor of the state.
-    places = which.nonzero()[:, 0] if which.dtype == torch.bool else which
-    kept: T = _map(lambda part: part[places], state)
-    return kept
-
-
-def join(first: T, second: T) -> T:
-    """Put the rows of two states one after the other."""
-    both: T = _map(lambda one, other: torch.cat([one, other]), first, second)
-    return both
-
-
-def _map(function: Any, *states: Any) -> Any:
-    """Apply a function to every tensor of one or more states of the same make."""
-    if isinstance(states[0], Tensor):
-        return function(*states)
-    if is_dataclass(states[0]) and not isinstance(states[0], type):
-        names = [field.name for field in fields(states[0])]
-        parts = {name: _map(function, *(getattr(state, name) for state in states)) for name in names}
-        return replace(states[0], **parts)
-    return states[0]
+        check_counts(samples=self.samples)
 
 
 ATTACKS: Registry[Attack[Any]] = Registry("attack")

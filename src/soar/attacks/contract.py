@@ -1,4 +1,4 @@
-"""Prove that an attack keeps the contract; for the tests of this package and of anyone's own attack."""
+"""Check that an attack keeps the contract; for the tests of this package and of your own attacks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from soar.threat import L2, Linf, Threat
 
 
 def check_attack(attack: Attack[Any], *, seed: int = 0) -> None:
-    """Run an attack on small networks and fail if it breaks a promise.
+    """Check an attack on small networks, and fail if it breaks a promise.
 
     Checked for linf and l2, one and three channels, oblong images, two and ten classes:
-    results do not depend on the batch size, the order or the other examples; the same seed gives the same
-    points; every point lies in the ball and the pixel range and success means what the model says; the
+    results do not depend on the batch size, the order or the other examples; the same seed leads to the same
+    points; every point lies in the ball and the pixel range and success means misclassification; the
     model and the global random numbers are left as they were.
 
     Args:
@@ -27,7 +27,7 @@ def check_attack(attack: Attack[Any], *, seed: int = 0) -> None:
 
     Raises:
         AssertionError: naming the promise that was broken
-        UserError: if it is no attack at all
+        UserError: if it is not an attack at all
 
     >>> from soar.attacks import PGD
     >>> check_attack(PGD(steps=2))
@@ -56,8 +56,8 @@ def _check_run(
     assert torch.equal(whole.adversarial, again.adversarial), "the same seed gives the same points"
     assert threat.contains(whole.adversarial, x).all(), "points lie in the ball and the pixel range"
     with torch.no_grad():
-        said = model(whole.adversarial).argmax(dim=1)
-    assert torch.equal(said == labels, whole.robust), "success is what the model says"
+        predicted = model(whole.adversarial).argmax(dim=1)
+    assert torch.equal(predicted == labels, whole.robust), "success is a misclassification"
     for size in (1, 5):
         part = run(model, attack, threat, x, labels, seed=seed, batch_size=size)
         assert torch.equal(part.robust, whole.robust), "results do not depend on the batch size"

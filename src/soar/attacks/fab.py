@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from soar import losses, values
-from soar.attacks import checks, targets
-from soar.attacks.attack import ATTACKS, Answer, Examples
+from soar.attacks.ascent import count_entries
+from soar.attacks.attack import ATTACKS, Answer, Attack, Examples, check_counts
 from soar.attacks.hyperplane import step_over
+from soar.attacks.oracle import reaches_goal
 from soar.errors import UserError
 from soar.threat import Threat
 
@@ -23,7 +23,7 @@ _PASTS = 4
 
 @dataclass(frozen=True)
 class BorderState:
-    """Where each example stands on its way along the border."""
+    """The current point of each example along the border, and the nearest one found so far."""
 
     examples: Examples
     target: Tensor
@@ -32,7 +32,7 @@ class BorderState:
     step: Tensor
     """how many times the model has been linearized"""
     is_base: Tensor
-    """whether the point is there to be linearized; otherwise it is a trial that must be judged first"""
+    """whether the point is to be linearized; otherwise it is a trial that must be evaluated first"""
     recent: Tensor
     """how the last two trials ended, as a number below 4 in which a crossing is a bit of 1"""
     habit: Tensor
@@ -45,11 +45,11 @@ class BorderState:
 
 @ATTACKS.register("fab")
 @dataclass(frozen=True, kw_only=True)
-class FAB:
+class FAB(Attack[BorderState]):
     r"""Minimum-norm attack that linearizes the model near the border of one target class after another.
 
-    With D and w the value and the slope of z_t - z_y at x_k, and P the projection onto D + <w, z - x_k> = 0
-    inside the pixel range,
+    With D and w the value and the gradient of z_t - z_y at x_k, and P the projection inside the pixel range
+    onto D + <w, z - x_k> = 0,
 
     d_1 = P(x_k) - x_k,  d_2 = P(x_0) - x_0,  a = min(||d_1|| / (||d_1|| + ||d_2||), alpha),
     x_{k+1} = clip((1 - a) (x_k + eta d_1) + a (x_0 + eta d_2)),
@@ -57,9 +57,9 @@ class FAB:
     and where the model is wrong there, x_{k+1} is pulled back to x_0 + beta (x_{k+1} - x_0). The defaults are
     those of AutoAttack. An example stops at the first point inside the ball that fools the model.
 
-    A trial that stays on the right side is linearized from the very answer that judged it. A gradient at a
-    trial on the wrong side is wasted, because that point is left, so trials that are expected to cross are
-    judged without one. Trials fall into a rhythm, such as every other one crossing; what is expected is
+    A trial that is still correctly classified is linearized from the same evaluation. A gradient at a trial
+    that crossed the border is wasted, because that point is left, so trials that are expected to cross are
+    evaluated without one. Trials fall into a rhythm, such as every other one crossing; what is expected is
     what came last time after the same two outcomes, as processors predict branches.
 
     Args:
@@ -69,7 +69,7 @@ class FAB:
             to eps / 2 away
         alpha: the largest weight of the projection of the image itself
         eta: how far to overshoot the border; 1 is not at all
-        beta: how far to go back towards the image from the wrong side; 1 is not at all
+        beta: how far to go back towards the image from beyond the border; 1 is not at all
 
     Raises:
         UserError: if a number makes no sense
@@ -84,13 +84,9 @@ class FAB:
     alpha: float = _ALPHA
     eta: float = _ETA
     beta: float = _BETA
-    stays_inside: ClassVar[bool] = False
-    """it looks for the nearest point that fools the model, and finds many beyond the ball first"""
-    starts_at_image: ClassVar[bool] = False
-    """the targets are chosen by the clean answer, which must be known beforehand"""
 
     def __post_init__(self) -> None:
-        checks.count(steps=self.steps, targets=self.targets, restarts=self.restarts)
+        check_counts(steps=self.steps, targets=self.targets, restarts=self.restarts)
         for name in ("alpha", "eta", "beta"):
             values.number(getattr(self, name), f"attack.{name}")
         for name, is_allowed, expected in (
@@ -100,6 +96,11 @@ class FAB:
         ):
             if not is_allowed:
                 raise UserError(f"attack.{name}: got {float(getattr(self, name)):g}, expected {expected}")
+
+    @property
+    def stays_inside(self) -> bool:
+        """False: the nearest points that fool the model are sought, and many lie beyond the ball."""
+        return False
 
     @property
     def label(self) -> str:
@@ -122,17 +123,17 @@ class FAB:
 
     def entries(self, classes: int) -> int:
         """Count restarts times targets; there are at most as many targets as wrong classes."""
-        return targets.count_entries(self.restarts, self.targets, classes)
+        return count_entries(self.restarts, self.targets, classes)
 
     def start(self, examples: Examples, threat: Threat) -> BorderState:
         """Begin at the image, and in later restarts at a random point near it."""
         if examples.logits is None:
-            raise UserError("attack: FAB chooses its targets by the clean answer and cannot do without it")
+            raise UserError("attack: FAB chooses its targets by the clean logits and cannot do without them")
         x = examples.x
         count = self.entries(examples.logits.shape[1]) // self.restarts
-        is_aimed = examples.goal >= 0
+        is_targeted = examples.goal >= 0
         # All targets are tried before any is tried again; a goal is the only target there is.
-        rank = torch.where(is_aimed, 0, examples.entry % count)
+        rank = torch.where(is_targeted, 0, examples.entry % count)
         likely = losses.strongest_targets(examples.logits, examples.labels, rank)
         points = x.clone()
         again = (examples.entry > rank).nonzero()[:, 0]
@@ -141,7 +142,7 @@ class FAB:
             points[again] = threat.scaled("1/2").random_start(x[again], keys)
         return BorderState(
             examples=examples,
-            target=torch.where(is_aimed, examples.goal, likely),
+            target=torch.where(is_targeted, examples.goal, likely),
             points=points,
             step=torch.zeros_like(rank),
             is_base=torch.ones_like(rank, dtype=torch.bool),
@@ -151,12 +152,8 @@ class FAB:
             distance=x.new_full((len(x),), torch.inf),
         )
 
-    def query(self, state: BorderState) -> Tensor:
-        """Ask for the current points."""
-        return state.points
-
     def wants_gradient(self, state: BorderState) -> Tensor:
-        """Return which examples are linearized now, or will be if the trial stays on the right side."""
+        """Return which examples are linearized now, or will be if the trial does not cross."""
         will_cross = state.habit.gather(1, state.recent[:, None])[:, 0]
         return (state.step < self.steps) & (state.is_base | ~will_cross)
 
@@ -166,7 +163,7 @@ class FAB:
 
     def update(self, state: BorderState, answer: Answer, threat: Threat) -> BorderState:
         """Pull back the trials that crossed the border, and linearize wherever else there is a gradient."""
-        crossed = _has_crossed(state.examples, answer.logits)
+        crossed = reaches_goal(state.examples, answer.logits)
         learned = state.habit.scatter(1, state.recent[:, None], crossed[:, None])
         x, points = state.examples.x, state.points.clone()
         best, distance = _nearer(state, crossed, threat)
@@ -176,14 +173,9 @@ class FAB:
         onward = ~is_back & (state.step < self.steps) & (answer.gradient is not None)
         if answer.gradient is not None:
             rows = onward.nonzero()[:, 0]
+            value, gradient = answer.loss[rows], answer.gradient[rows]
             points[rows] = step_over(
-                points[rows],
-                x[rows],
-                answer.loss[rows],
-                answer.gradient[rows],
-                threat,
-                alpha=self.alpha,
-                eta=self.eta,
+                points[rows], x[rows], value, gradient, threat, alpha=self.alpha, eta=self.eta
             )
         return replace(
             state,
@@ -197,14 +189,8 @@ class FAB:
         )
 
     def exhausted(self, state: BorderState) -> Tensor:
-        """Return which examples have seen the answer to their last trial."""
+        """Return which examples have been evaluated at their last trial."""
         return (state.step >= self.steps) & state.is_base
-
-
-def _has_crossed(examples: Examples, logits: Tensor) -> Tensor:
-    """Return where the model is wrong, or says the goal, in the ball or not."""
-    said = logits.argmax(dim=1)
-    return torch.where(examples.goal >= 0, said == examples.goal, said != examples.labels)
 
 
 def _nearer(state: BorderState, crossed: Tensor, threat: Threat) -> tuple[Tensor, Tensor]:

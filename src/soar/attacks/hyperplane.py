@@ -22,22 +22,22 @@ def nearest(points: Tensor, normal: Tensor, value: Tensor, threat: Threat) -> Te
     argmin ||m||   subject to   value + <normal, m> = 0   and   0 <= points + m <= 1
 
     Let c = |value|, s_i the sign of normal_i * value, and r_i the room that pixel i has against s_i.
-    The answer is m_i = -s_i min(t v_i, r_i) with v_i = 1 for linf and v_i = |normal_i| for l2, where t solves
+    The solution is m_i = -s_i min(t v_i, r_i), v_i = 1 for linf and v_i = |normal_i| for l2, where t solves
 
     g(t) = \sum_i |normal_i| min(t v_i, r_i) = c.
 
     g is concave, so Newton's method from t = 0 climbs to the solution and never passes it. It ends there
-    exactly, because it changes t only when further pixels have used up their room. The product of slope
-    and remaining gap falls at least fourfold each round; images need about five rounds and no sorting.
-    A plane that cannot be reached is approached with all the room there is.
+    exactly, because it changes t only when further pixels have used up their room. The product of
+    derivative and remaining gap falls at least fourfold each round; images need about five rounds and no
+    sorting. A plane that cannot be reached is approached with all the room there is.
     (The projection of Croce and Hein, *Minimally distorted adversarial examples with a fast adaptive
     boundary attack*, 2020.)
 
     Args:
         points: images in [0, 1]
-        normal: one normal vector an example; any length
-        value: of the linear function at the points, one an example: how far they are from the plane
-        threat: whose norm is meant; its radius plays no part
+        normal: one normal vector per example; any length
+        value: of the linear function at the points, one per example: how far they are from the plane
+        threat: sets the norm; its radius is not used
 
     >>> x = torch.tensor([[0.5, 0.9]])
     >>> nearest(x, torch.tensor([[-1.0, -1.0]]), torch.tensor([0.4]), Linf(1))
@@ -45,26 +45,26 @@ def nearest(points: Tensor, normal: Tensor, value: Tensor, threat: Threat) -> Te
     """
     in_linf = isinstance(threat, Linf)
     if not in_linf and not isinstance(threat, L2):
-        raise UserError(f"threat: got {threat!r}, expected Linf or L2, whose nearest points are known")
+        raise UserError(f"threat: got {threat!r}, expected Linf or L2, for which nearest points are known")
     value = value.nan_to_num(nan=0.0)
-    # The largest entry of the normal becomes 1, so that squares of tiny slopes do not vanish.
+    # The largest entry of the normal becomes 1, so that squares of tiny entries do not vanish.
     flat = normal.flatten(1)
     largest = flat.abs().amax(dim=1).clamp(min=torch.finfo(flat.dtype).tiny)
-    slope = flat * (value.sign() / largest)[:, None]
+    w = flat * (value.sign() / largest)[:, None]
     gap = value.abs() / largest
     if not in_linf:
-        slope = F.hardshrink(slope, _NEGLIGIBLE)
+        w = F.hardshrink(w, _NEGLIGIBLE)
     # Comparisons that write numbers, and products in place of `where`: many times faster on a CPU.
-    border = torch.lt(slope, 0, out=torch.empty_like(slope))
+    border = torch.lt(w, 0, out=torch.empty_like(w))
     room = (border - points.flatten(1)).abs_()
-    weight = slope.abs()
+    weight = w.abs()
     reach = torch.ones_like(weight) if in_linf else weight
     size = _spread(gap, weight, reach, room, longest=1.0 if in_linf else 1 / _NEGLIGIBLE)
-    return size.mul_(slope.sign_()).neg_().reshape(points.shape)
+    return size.mul_(w.sign_()).neg_().reshape(points.shape)
 
 
 def step_over(
-    points: Tensor, x: Tensor, value: Tensor, slope: Tensor, threat: Threat, *, alpha: float, eta: float
+    points: Tensor, x: Tensor, value: Tensor, gradient: Tensor, threat: Threat, *, alpha: float, eta: float
 ) -> Tensor:
     """Step over the border of the linearized model, with a pull towards the image.
 
@@ -74,20 +74,21 @@ def step_over(
         points: x_k
         x: the images, x_0
         value: of z_t - z_y at the points
-        slope: of z_t - z_y at the points
-        threat: whose norm is meant
+        gradient: of z_t - z_y at the points
+        threat: sets the norm
         alpha: the largest a
         eta: how far to overshoot
 
-    >>> x, slope = torch.full((1, 2), 0.5), torch.tensor([[1.0, 3.0]])
-    >>> step_over(x, x, torch.tensor([-0.4]), slope, Linf(1), alpha=0.1, eta=1.05)
+    >>> x, gradient = torch.full((1, 2), 0.5), torch.tensor([[1.0, 3.0]])
+    >>> step_over(x, x, torch.tensor([-0.4]), gradient, Linf(1), alpha=0.1, eta=1.05)
     tensor([[0.6050, 0.6050]])
     """
-    at_image = value + (slope * (x - points)).flatten(1).sum(dim=1)
-    moves = nearest(torch.cat([points, x]), torch.cat([slope, slope]), torch.cat([value, at_image]), threat)
+    at_image = value + (gradient * (x - points)).flatten(1).sum(dim=1)
+    both = torch.cat([points, x])
+    moves = nearest(both, torch.cat([gradient, gradient]), torch.cat([value, at_image]), threat)
     lengths = threat.norm(moves).clamp(min=_SHORT)
     share = lengths[: len(x)] / (lengths[: len(x)] + lengths[len(x) :])
-    from_point, from_image = (torch.cat([points, x]) + eta * moves).chunk(2)
+    from_point, from_image = (both + eta * moves).chunk(2)
     ahead = torch.lerp(from_point, from_image, per_example(share.clamp(max=alpha), x)).clamp_(0, 1)
     return ahead.to(points.dtype)  # the value may be more precise
 
@@ -96,8 +97,8 @@ def _spread(gap: Tensor, weight: Tensor, reach: Tensor, room: Tensor, longest: f
     """Return min(t reach, room) with the t for which <weight, min(t reach, room)> is the gap.
 
     Args:
-        gap: at least 0, one an example
-        weight: what a pixel gives for its move, at least 0
+        gap: at least 0, one per example
+        weight: how much of the gap a pixel closes per unit of its move, at least 0
         reach: how far a pixel moves with t = 1
         room: how far it can move
         longest: a t at which every pixel that matters has used up its room

@@ -1,4 +1,4 @@
-"""How far each image is from the nearest point that fools a model, rather than whether one is in a ball."""
+"""The distance from each image to the nearest point that fools a model, whatever the ball."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from soar import values
-from soar.attacks.attack import Examples, select
+from soar.attacks.attack import Examples
 from soar.attacks.fab import FAB
-from soar.attacks.oracle import ask, precise
+from soar.attacks.oracle import precise, query_model
+from soar.attacks.states import select
 from soar.errors import UserError
 from soar.inputs import check_batch_size, check_images, check_numbers
 from soar.model_state import placement, probing, require_module
@@ -19,7 +20,7 @@ from soar.prediction import as_input, knowing, predict
 from soar.shapes import per_example
 from soar.threat import Threat, require_threat
 
-# How often the way between the image and the nearest point found is halved: to the last digit of float32.
+# How often the segment between the image and the nearest point found is halved: to the last digit of float32.
 _HALVINGS = 24
 
 
@@ -43,16 +44,16 @@ def minimal_norm(
     seed: int = 0,
     batch_size: int = 128,
 ) -> Nearest:
-    """Measure how far every image is from a mistake: an upper bound on the smallest perturbation.
+    """Measure how far every image is from being misclassified: an upper bound on the smallest perturbation.
 
-    The attack runs to its end for all targets. Bisection between the image and the nearest point found then
-    takes away what the attack overshoots; for a linear model, away from the edges of the pixel range, the
-    distance is exact.
+    The attack runs to its end for every target class. Bisection between the image and the nearest point found
+    then takes away what the attack overshoots; for a linear model, away from the edges of the pixel range,
+    the distance is exact.
 
     Args:
         model: any module that maps images in [0, 1] to logits; used in eval mode and left as it was
         attack: how to search
-        threat: whose norm is measured; the radius only says where further restarts begin
+        threat: sets the norm; the radius only decides where further restarts begin
         images: float in [0, 1], or uint8
         labels: true classes
         index: identity of each example; by default its position
@@ -80,23 +81,13 @@ def minimal_norm(
     if index is not None:
         check_numbers(index, len(labels), "index")
     device, dtype = placement(model)
-    row, labels = torch.arange(len(labels), device=device), labels.to(device)
     with probing(model), knowing(labels):
         logits = precise(predict(model, images, batch_size))
-        is_right = logits.argmax(dim=1) == labels
-        everyone = Examples(
-            x=as_input(images, device, dtype),
-            labels=labels,
-            goal=torch.full_like(labels, -1),
-            row=row,
-            index=row if index is None else index.to(device),
-            entry=torch.zeros_like(labels),
-            logits=logits,
-            seed=seed,
-        )
-        found = Nearest(everyone.x.clone(), torch.where(is_right, torch.inf, 0.0).to(dtype))
-        for rows in row[is_right].split(batch_size):
-            part = _search(model, attack, threat, select(everyone, rows), attack.entries(logits.shape[1]))
+        examples = Examples.of(as_input(images, device, dtype), labels, index=index, logits=logits, seed=seed)
+        correct = logits.argmax(dim=1) == examples.labels
+        found = Nearest(examples.x.clone(), torch.where(correct, torch.inf, 0.0).to(dtype))
+        for rows in examples.row[correct].split(batch_size):
+            part = _search(model, attack, threat, select(examples, rows), attack.entries(logits.shape[1]))
             found.points[rows], found.norm[rows] = part
     return found
 
@@ -108,7 +99,8 @@ def _search(model: nn.Module, attack: FAB, threat: Threat, examples: Examples, e
         state = attack.start(replace(examples, entry=torch.full_like(examples.entry, entry)), threat)
         while not bool(attack.exhausted(state).all()):
             gradient = bool(attack.wants_gradient(state).any())
-            state = attack.update(state, ask(model, attack, state, threat, gradient=gradient)[1], threat)
+            _, answer = query_model(model, attack, state, threat, gradient=gradient)
+            state = attack.update(state, answer, threat)
         is_nearer = state.distance < norm
         points[is_nearer], norm[is_nearer] = state.best[is_nearer], state.distance[is_nearer]
     found = norm.isfinite().nonzero()[:, 0]
@@ -118,12 +110,12 @@ def _search(model: nn.Module, attack: FAB, threat: Threat, examples: Examples, e
 
 
 def _bisect(model: nn.Module, examples: Examples, wrong: Tensor) -> Tensor:
-    """Return points on the way from the image to a wrong point that are still wrong, but hardly so."""
+    """Return points between the image and a misclassified point that are misclassified, but only just."""
     x = examples.x
     low, high = x.new_zeros(len(x)), x.new_ones(len(x))
     for _ in range(_HALVINGS if len(x) else 0):
         middle = (low + high) / 2
-        said = predict(model, torch.lerp(x, wrong, per_example(middle, x)), len(x)).argmax(dim=1)
-        is_wrong = said != examples.labels
+        predicted = predict(model, torch.lerp(x, wrong, per_example(middle, x)), len(x)).argmax(dim=1)
+        is_wrong = predicted != examples.labels
         low, high = torch.where(is_wrong, low, middle), torch.where(is_wrong, middle, high)
     return torch.lerp(x, wrong, per_example(high, x))

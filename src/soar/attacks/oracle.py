@@ -1,29 +1,28 @@
-"""Query the model for an attack: logits, loss and gradient at its points, and whether the model is fooled."""
+"""Query the model for an attack: logits, loss and gradient at its points, one query or a whole search."""
 
 from __future__ import annotations
-
-from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from soar.attacks.attack import Answer, Attack, Examples, State
+from soar import losses
+from soar.attacks.attack import Answer, Attack, Examples, S
+from soar.attacks.recall import recalled
 from soar.errors import UserError, shown
+from soar.model_state import probing
 from soar.prediction import logits_of
 from soar.threat import Threat
 
-S = TypeVar("S", bound=State)
 
-
-def ask(
+def query_model(
     model: nn.Module, attack: Attack[S], state: S, threat: Threat, *, gradient: bool
 ) -> tuple[Tensor, Answer]:
-    """Evaluate the points that an attack wants to know about.
+    """Evaluate the points that an attack queries.
 
     Args:
         model: the model under attack, in the mode it should be attacked in
         attack: the recipe
-        state: where the examples stand
+        state: of the examples
         threat: the set that points are brought back to before they are evaluated
         gradient: whether to compute the gradient of the attack's score
 
@@ -38,17 +37,56 @@ def ask(
         logits = precise(logits_of(model, points))
         loss = _checked_loss(attack.score(logits, state), logits)
         at_points = _gradient(loss, points) if gradient else None
-    if at_points is not None:
-        # NaN would stop the search for good; zero only costs it this step.
-        at_points = at_points.nan_to_num(nan=0.0)
     return points.detach(), Answer(logits.detach(), loss.detach(), at_points)
+
+
+def perturb(
+    model: nn.Module,
+    attack: Attack[S],
+    threat: Threat,
+    x: Tensor,
+    labels: Tensor,
+    *,
+    index: Tensor,
+    seed: int,
+    step: int,
+) -> Tensor:
+    """Return the points at which an attack ends when no example leaves early, for use inside training.
+
+    The updates are those of evaluation. Training keeps every example to the end, because it wants the
+    hardest point and not the first that fools the model, and it does not evaluate the last point here,
+    because the loss is about to do so. PGD with k steps costs k predictions and k gradients.
+
+    Args:
+        model: the model; probed in eval mode, without parameter gradients, and left as it was
+        attack: the recipe
+        threat: what the adversary may do
+        x: images in [0, 1]
+        labels: true classes
+        index: identity of each example
+        seed: seed of the run
+        step: the training step, so that every step draws new random numbers
+
+    Returns:
+        Points inside the threat set, without a graph.
+    """
+
+    def search() -> Tensor:
+        with probing(model):
+            state = attack.start(Examples.of(x, labels, index=index, entry=step, seed=seed), threat)
+            while bool(attack.wants_gradient(state).any()):
+                _, answer = query_model(model, attack, state, threat, gradient=True)
+                state = attack.update(state, answer, threat)
+        return threat.project(attack.query(state), x)
+
+    return recalled(search)
 
 
 def precise(logits: Tensor) -> Tensor:
     """Return logits in the precision in which attacks compare losses: float32, or float64 if they have it.
 
     A loss computed in eight significant bits hides most small steps. The gradient at the points is in the
-    precision of the points whatever that of the logits.
+    precision of the points, not of the logits.
 
     >>> precise(torch.zeros(1, 2, dtype=torch.bfloat16)).dtype, precise(torch.zeros(1, 2).double()).dtype
     (torch.float32, torch.float64)
@@ -71,13 +109,29 @@ def _gradient(loss: Tensor, points: Tensor) -> Tensor:
     if not loss.requires_grad:
         return torch.zeros_like(points)
     (gradient,) = torch.autograd.grad(loss.sum(), points, allow_unused=True, materialize_grads=True)
-    return gradient
+    # NaN would stop the search for good; zero only costs it this step.
+    return gradient.nan_to_num(nan=0.0)
+
+
+def reaches_goal(examples: Examples, logits: Tensor) -> Tensor:
+    """Return where the prediction is wrong, or is the goal where there is one."""
+    predicted = logits.argmax(dim=1)
+    return torch.where(examples.goal >= 0, predicted == examples.goal, predicted != examples.labels)
 
 
 def is_fooled(examples: Examples, points: Tensor, logits: Tensor, threat: Threat) -> Tensor:
-    """Return where the model is wrong, or says the goal, at a point that the adversary may choose."""
-    said = logits.argmax(dim=1)
-    reached = torch.where(examples.goal >= 0, said == examples.goal, said != examples.labels)
+    """Return where the prediction is wrong, or is the goal, at a point that the adversary may choose."""
+    reached = reaches_goal(examples, logits)
     if bool(reached.any()):
         reached[reached.clone()] = threat.contains(points[reached], examples.x[reached])
     return reached
+
+
+def margin(examples: Examples, logits: Tensor) -> Tensor:
+    """Return the margin of being fooled: above zero exactly where the search has reached its end.
+
+    It is max_{i != y} z_i - z_y, and z_t - max_{i != t} z_i for an example with the goal t.
+    """
+    is_targeted = examples.goal >= 0
+    distance = losses.margin(logits, torch.where(is_targeted, examples.goal, examples.labels))
+    return torch.where(is_targeted, -distance, distance)

@@ -1,35 +1,23 @@
-"""Projected gradient descent (Madry et al., 2018): climb the loss, step by step, inside the ball."""
+"""PGD (Madry et al., 2018): climb the loss, step by step, inside the ball; FGSM is one step of it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from soar import epsilon, losses
-from soar.attacks import checks, targets
-from soar.attacks.attack import ATTACKS, Answer, Examples
+from soar import epsilon, losses, values
+from soar.attacks.ascent import Ascent, ClimbState
+from soar.attacks.attack import ATTACKS, Answer, Examples, check_choice
 from soar.errors import UserError
 from soar.shapes import per_example
 from soar.threat import Threat
 
 Schedule = Literal["constant", "linear", "cosine"]
-
-
-@dataclass(frozen=True)
-class ClimbState:
-    """Where each example stands on its way up."""
-
-    examples: Examples
-    target: Tensor
-    """the class to climb to, or -1 to climb away from the label"""
-    points: Tensor
-    step: Tensor
-    """how many steps have been taken"""
 
 
 def climb(
@@ -45,12 +33,12 @@ def climb(
     points' = P(points + step_size * argmax_{||v|| <= 1} <gradient, v>)
 
     Args:
-        points: where the examples stand
-        gradient: slope of the loss there
+        points: the current points
+        gradient: of the loss there
         x: the clean images, centers of the balls
         threat: the ball
         step_size: one length for all examples or one for each
-        radius: of the ball, one an example, in place of eps
+        radius: of the ball, one per example, in place of eps
     """
     if isinstance(step_size, Tensor):
         step_size = per_example(step_size, x)
@@ -68,11 +56,11 @@ def usual_step_length(eps: Fraction, steps: int) -> Fraction:
 
 @ATTACKS.register("pgd")
 @dataclass(frozen=True, kw_only=True)
-class PGD:
+class PGD(Ascent[ClimbState]):
     """Projected gradient ascent with random start, restarts and targets, linf or l2.
 
     An example stops at the first point that fools the model, the random start included. A run of k steps
-    asks for k gradients and k + 1 predictions.
+    takes k gradients and k + 1 predictions.
 
     Args:
         steps: how many steps of ascent
@@ -97,22 +85,17 @@ class PGD:
     loss: str | losses.Loss = "ce"
     targets: int = 0
     schedule: Schedule = "constant"
-    stays_inside: ClassVar[bool] = True
-    """every point lies in the ball"""
 
     def __post_init__(self) -> None:
-        checks.count(steps=self.steps, restarts=self.restarts)
-        checks.count(least=0, targets=self.targets)
-        checks.flag(random_start=self.random_start)
+        super().__post_init__()
+        values.truth(self.random_start, "attack.random_start")
+        check_choice("schedule", self.schedule, Schedule)
         if self.step_size is not None:
             epsilon.parse(self.step_size, "attack.step_size")
-        if not callable(self.loss):
-            losses.check_name(self.loss, "attack.loss")
-        elif self.targets:
+        if callable(self.loss) and self.targets:
             raise UserError(
                 "attack.targets: a loss given as a function cannot be targeted; use ce, margin or dlr"
             )
-        checks.choice("schedule", self.schedule, Schedule)
         if self.restarts > 1 and not self.random_start:
             raise UserError(
                 f"attack.restarts: got {self.restarts} without random_start; they would all be the same"
@@ -122,8 +105,9 @@ class PGD:
     def label(self) -> str:
         """Name the attack with its steps, loss, targets and restarts."""
         loss = self.loss if isinstance(self.loss, str) else getattr(self.loss, "__name__", "custom")
-        parts = [f"PGD-{self.steps}", "" if loss == "ce" else loss]
-        parts += [
+        parts = [
+            f"PGD-{self.steps}",
+            loss if loss != "ce" else "",
             f"T{self.targets}" if self.targets else "",
             f"x{self.restarts}" if self.restarts > 1 else "",
         ]
@@ -131,13 +115,8 @@ class PGD:
 
     @property
     def starts_at_image(self) -> bool:
-        """True without a random start; targets must know the clean answer beforehand."""
+        """True without a random start; targets are chosen by the clean logits, which must be known before."""
         return not self.random_start and not self.targets
-
-    @property
-    def budget(self) -> int:
-        """One prediction at the start and one after every step."""
-        return self.steps + 1
 
     def step_length(self, eps: Fraction) -> float:
         """Return the length of the first step for a radius."""
@@ -145,32 +124,12 @@ class PGD:
             return float(epsilon.parse(self.step_size))
         return float(usual_step_length(eps, self.steps))
 
-    def entries(self, classes: int) -> int:
-        """Count restarts times targets; there are at most as many targets as wrong classes."""
-        return targets.count_entries(self.restarts, self.targets, classes)
-
     def start(self, examples: Examples, threat: Threat) -> ClimbState:
         """Begin at a random point of the ball, or at the image."""
         x = examples.x
         points = threat.random_start(x, examples.keys("pgd start")) if self.random_start else x
-        return ClimbState(
-            examples, targets.chosen(examples, self.targets), points, torch.zeros_like(examples.labels)
-        )
-
-    def query(self, state: ClimbState) -> Tensor:
-        """Ask for the current points."""
-        return state.points
-
-    def wants_gradient(self, state: ClimbState) -> Tensor:
-        """All but the last point are climbed from."""
-        return state.step < self.steps
-
-    def score(self, logits: Tensor, state: ClimbState) -> Tensor:
-        """Return the loss, towards the target where there is one."""
-        labels = state.examples.labels
-        if not isinstance(self.loss, str):
-            return self.loss(logits, labels)
-        return targets.height(self.loss, logits, labels, state.target)
+        target = self.target_classes(examples)
+        return ClimbState(examples, target, points, torch.zeros_like(examples.labels))
 
     def update(self, state: ClimbState, answer: Answer, threat: Threat) -> ClimbState:
         """Take one step up, or none after the last."""
@@ -180,10 +139,6 @@ class PGD:
         points = climb(state.points, answer.gradient, state.examples.x, threat, length)
         return replace(state, points=points, step=state.step + 1)
 
-    def exhausted(self, state: ClimbState) -> Tensor:
-        """Return which examples have seen the answer to their last point."""
-        return state.step > self.steps
-
     def _factor(self, step: Tensor) -> Tensor:
         """Return the share of the step length that is left after so many steps."""
         done = step.double() / self.steps
@@ -192,3 +147,34 @@ class PGD:
         if self.schedule == "cosine":
             return (1 + (math.pi * done).cos()) / 2
         return torch.ones_like(done)
+
+
+@ATTACKS.register("fgsm")
+@dataclass(frozen=True, kw_only=True)
+class FGSM(PGD):
+    """One step of length eps from the image itself: x + eps * sign(gradient), or its l2 sibling.
+
+    The fast gradient sign method of Goodfellow et al., 2015.
+
+    Args:
+        loss: what to climb: ce, margin or dlr, or a function of logits and labels
+
+    >>> FGSM().label, FGSM(loss="margin").label
+    ('FGSM', 'FGSM margin')
+    """
+
+    steps: int = field(default=1, init=False)
+    step_size: str | float | Fraction | None = field(default=None, init=False)
+    restarts: int = field(default=1, init=False)
+    random_start: bool = field(default=False, init=False)
+    targets: int = field(default=0, init=False)
+    schedule: Schedule = field(default="constant", init=False)
+
+    @property
+    def label(self) -> str:
+        """Name the attack."""
+        return super().label.replace("PGD-1", "FGSM")
+
+    def step_length(self, eps: Fraction) -> float:
+        """Return eps: one step goes to the edge of the ball."""
+        return float(eps)

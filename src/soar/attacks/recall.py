@@ -1,4 +1,4 @@
-"""Remember what inner searches found, so that a second look at the same batch need not search again."""
+"""Remember what inner searches found, so that a second pass over the same batch need not search again."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _current: ContextVar[Callable[[Callable[[], Any]], Any] | None] = ContextVar("re
 
 
 class Recall:
-    """Notes the results of searches in their order, and gives them back in that order.
+    """Records the results of searches in their order, and replays them in that order.
 
     An objective that is evaluated twice on one batch, as when its weights are perturbed in between, then pays
-    for its attack once. It need not know: `perturb` and every search of an objective go through `recalled`.
+    for its attack once, without knowing: `perturb` and every search of an objective go through `recalled`.
 
     >>> recall = Recall()
     >>> with recall.recording():
     ...     recalled(lambda: "found")
     'found'
     >>> with recall.replaying():
-    ...     recalled(lambda: "not asked")
+    ...     recalled(lambda: "not run")
     'found'
     """
 
@@ -33,7 +33,7 @@ class Recall:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Let searches run, and note what they find."""
+        """Run searches, and record what they find."""
 
         def run(search: Callable[[], Any]) -> Any:
             # A search inside a search is part of its result.
@@ -46,16 +46,16 @@ class Recall:
 
     @contextmanager
     def replaying(self) -> Iterator[None]:
-        """Answer searches with what was noted, first noted first given."""
+        """Return what was recorded in place of running searches, first in first out."""
         with _answering(lambda _: self._found.popleft()):
             yield
 
 
 def recalled(search: Callable[[], Found]) -> Found:
-    """Run a search, unless a `Recall` knows its result already.
+    """Run a search, unless a `Recall` replays its result.
 
     Args:
-        search: gives tensors that carry no graph
+        search: returns tensors that carry no graph
     """
     answer = _current.get()
     found: Found = search() if answer is None else answer(search)

@@ -1,4 +1,4 @@
-"""What an attack did to each example, and the one point that is kept of all that it asked about."""
+"""What an attack did to each example, and the one point that is kept of all that it evaluated."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ class Outcomes:
     adversarial: Tensor
     """the point that fools the model; where there is none, the point of highest loss that was seen"""
     forward: Tensor
-    """predictions asked for"""
+    """forward passes"""
     backward: Tensor
-    """gradients asked for"""
-    said: Tensor
-    """the class said at the point that fools the model; the label where there is none; what is said about the
-    clean image where that is wrong already"""
+    """backward passes"""
+    predictions: Tensor
+    """the class predicted at the point that fools the model; the label where there is none; the prediction of
+    the clean image where that is wrong already"""
 
 
 class Record:
     """Outcomes in the making.
 
     Args:
-        examples: all examples, with the model's answers at the images where they are known
-        asked: predictions that were asked for already, the same of every example
+        examples: all examples, with the model's logits at the images where they are known
+        asked: forward passes that were made already, the same for every example
     """
 
     def __init__(self, examples: Examples, asked: int) -> None:
         labels, logits = examples.labels, examples.logits
-        said = labels.clone() if logits is None or not len(labels) else logits.argmax(dim=1)
-        correct = said == labels
+        predictions = labels.clone() if logits is None or not len(labels) else logits.argmax(dim=1)
+        correct = predictions == labels
         passes = torch.zeros_like(examples.row)
         self.outcomes = Outcomes(
             correct=correct,
@@ -48,13 +48,13 @@ class Record:
             adversarial=examples.x.clone(),
             forward=passes + asked,
             backward=passes,
-            said=said,
+            predictions=predictions,
         )
         self._highest_loss = examples.x.new_full((len(labels),), -torch.inf)
-        self._winner: dict[int, int] = {}
+        self._winner = torch.full_like(examples.row, torch.iinfo(torch.int64).max)
 
     def spend(self, rows: Tensor, forward: Tensor, backward: Tensor) -> None:
-        """Count passes; a row may stand there more than once."""
+        """Count passes; a row may occur more than once."""
         self.outcomes.forward.index_add_(0, rows, forward)
         self.outcomes.backward.index_add_(0, rows, backward)
 
@@ -62,36 +62,26 @@ class Record:
         """Keep the point of the lowest entry that succeeds, and until then the one of highest loss.
 
         Args:
-            examples: whom the points belong to, several entries of one example perhaps
-            points: what the model was asked about
-            logits: what it said
-            loss: how far the attack got with each; -inf for a point that must not be kept
+            examples: of the points, perhaps several entries of one example
+            points: where the model was evaluated
+            logits: of the model there
+            loss: of the attack there; -inf for a point that must not be kept
             fooled: which points succeed
         """
         rows, found = examples.row, self.outcomes
         # A loss may be more precise than the images: the model decides about that.
         precision = torch.promote_types(self._highest_loss.dtype, loss.dtype)
         self._highest_loss, loss = self._highest_loss.to(precision), loss.to(precision)
-        before = self._highest_loss[rows]
+        highest = self._highest_loss[rows]
         self._highest_loss.scatter_reduce_(0, rows, loss, "amax")
         # Several entries of one example may be in the batch: the highest of them counts.
-        is_higher = (loss == self._highest_loss[rows]) & (loss > before) & found.robust[rows] & ~fooled
+        is_higher = (loss == self._highest_loss[rows]) & (loss > highest) & found.robust[rows] & ~fooled
         if bool(is_higher.any()):
             found.adversarial[rows[is_higher]] = points[is_higher]
         if not bool(fooled.any()):
             return
         found.robust[rows[fooled]] = False
-        best = self._new_winners(examples, fooled)
-        won, places = list(best), list(best.values())
-        found.adversarial[won], found.said[won] = points[places], logits[places].argmax(dim=1)
-
-    def _new_winners(self, examples: Examples, fooled: Tensor) -> dict[int, int]:
-        """Return the rows whose lowest successful entry is in this batch, and where."""
-        positions = fooled.nonzero()[:, 0].tolist()
-        rows, entries = examples.row[fooled].tolist(), examples.entry[fooled].tolist()
-        best: dict[int, int] = {}
-        for position, row, entry in zip(positions, rows, entries, strict=True):
-            if entry < self._winner.get(row, entry + 1):
-                self._winner[row] = entry
-                best[row] = position
-        return best
+        before, entry = self._winner[rows], examples.entry
+        self._winner.scatter_reduce_(0, rows[fooled], entry[fooled], "amin")
+        won = fooled & (entry < before) & (entry == self._winner[rows])
+        found.adversarial[rows[won]], found.predictions[rows[won]] = points[won], logits[won].argmax(dim=1)

@@ -5,15 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Literal
+from functools import lru_cache
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from soar import epsilon, randomness
-from soar.attacks import black_box, checks
-from soar.attacks.attack import ATTACKS, Answer, Examples
-from soar.attacks.dct import dct_waves
+from soar.attacks.attack import (
+    ATTACKS,
+    Answer,
+    Attack,
+    Examples,
+    check_choice,
+    check_counts,
+    check_image_shape,
+    check_share,
+)
+from soar.attacks.oracle import margin
 from soar.errors import UserError
 from soar.shapes import per_example
 from soar.threat import Linf, Threat
@@ -37,15 +46,15 @@ class SimBAState:
     """the score there"""
     points: Tensor
     slot: Tensor
-    """2 k for the k-th direction downwards, 2 k + 1 upwards; -1 where the image itself is asked about"""
+    """2 k for the k-th direction downwards, 2 k + 1 upwards; -1 where the image itself is queried"""
     step: Tensor
-    """how many moves have been answered"""
+    """how many moves have been evaluated"""
 
 
 @ATTACKS.register("simba")
 @dataclass(frozen=True, kw_only=True)
-class SimBA:
-    """Greedy search along single pixels or cosine waves that asks for predictions only, linf or l2.
+class SimBA(Attack[SimBAState]):
+    """Greedy search along single pixels or cosine waves that needs predictions only, linf or l2.
 
     Directions come in an order that is random for every example. Each is tried once: a step down is kept if
     it helps; if not, a step up is kept if that helps. The steps that were kept add up, and their sum is
@@ -55,7 +64,7 @@ class SimBA:
     changes it and the search stalls; the margin of the logits goes on.
 
     Args:
-        queries: how many steps are tried on an example; the paper on SOAR does not give its number
+        queries: how many steps are tried per example; the paper on SOAR does not give its number
         basis: pixel (one channel of one pixel) or dct (one cosine wave of one channel)
         loss: what must get worse for the model, probability or margin
         step: length of a step; by default eps for pixels in linf, which a pixel reaches at once, else 0.2
@@ -70,26 +79,22 @@ class SimBA:
     loss: Loss = "probability"
     step: str | float | Fraction | None = None
     frequencies: float = 1.0
-    stays_inside: ClassVar[bool] = True
-    """every point is brought into the ball before it is asked about"""
-    starts_at_image: ClassVar[bool] = True
-    """it must know the answer at the image, and asks if nobody has"""
 
     def __post_init__(self) -> None:
-        checks.count(queries=self.queries)
-        checks.choice("basis", self.basis, Basis)
-        checks.choice("loss", self.loss, Loss)
+        check_counts(queries=self.queries)
+        check_choice("basis", self.basis, Basis)
+        check_choice("loss", self.loss, Loss)
         if self.step is not None:
             epsilon.parse(self.step, "attack.step")
-        checks.share(frequencies=self.frequencies)
+        check_share("frequencies", self.frequencies)
         if self.frequencies < 1 and self.basis != "dct":
             raise UserError(f"attack.frequencies: got {self.frequencies}, expected 1 unless basis is dct")
 
     @property
     def label(self) -> str:
         """Name the attack, with what differs from the plain one."""
-        parts = ["SimBA" if self.queries == _QUERIES else f"SimBA-{self.queries}"]
-        parts += [
+        parts = [
+            "SimBA" if self.queries == _QUERIES else f"SimBA-{self.queries}",
             "DCT" if self.basis == "dct" else "",
             f"{float(self.frequencies):g}" if self.frequencies < 1 else "",
             self.loss if self.loss != "probability" else "",
@@ -98,18 +103,19 @@ class SimBA:
         return " ".join(filter(None, parts))
 
     @property
+    def starts_at_image(self) -> bool:
+        """True: the search needs the logits at the image, and queries them if they are not known."""
+        return True
+
+    @property
     def budget(self) -> int:
         """The image, if need be, and the steps."""
         return self.queries + 1
 
-    def entries(self, classes: int) -> int:  # noqa: ARG002 - the same for any number
-        """The search is run once."""
-        return 1
-
     def start(self, examples: Examples, threat: Threat) -> SimBAState:
-        """Ask about the first step, or about the image if its answer is not known."""
+        """Begin with the first step, or with the image if its logits are not known."""
         x = examples.x
-        black_box.check_shape(x, "SimBA")
+        check_image_shape(x, "SimBA")
         order = randomness.permutation(examples.keys("simba"), math.prod(self._grid(x)))
         order = order[:, : self.queries].to(torch.int32)
         unknown_yet = torch.full_like(examples.labels, -1)
@@ -121,18 +127,10 @@ class SimBA:
         state = replace(state, highest=known, slot=state.slot + 1, step=state.step + 1)
         return replace(state, points=self._propose(state, threat))
 
-    def query(self, state: SimBAState) -> Tensor:
-        """Ask for the points after the step that is tried."""
-        return state.points
-
-    def wants_gradient(self, state: SimBAState) -> Tensor:
-        """Never."""
-        return torch.zeros_like(state.step, dtype=torch.bool)
-
     def score(self, logits: Tensor, state: SimBAState) -> Tensor:
         """Return minus the probability of the true class, or the margin."""
-        scores = {"probability": black_box.probability, "margin": black_box.margin}
-        return scores[self.loss](logits, state.examples)
+        score = margin if self.loss == "margin" else probability
+        return score(state.examples, logits)
 
     def update(self, state: SimBAState, answer: Answer, threat: Threat) -> SimBAState:
         """Keep the step if it helped; if not, try it upwards or go on to the next direction."""
@@ -145,7 +143,7 @@ class SimBA:
         return replace(state, points=self._propose(state, threat))
 
     def exhausted(self, state: SimBAState) -> Tensor:
-        """Return which examples have had all answers or have no direction left."""
+        """Return which examples have used all queries or have no direction left."""
         return (state.step >= self.queries) | (state.slot >= 2 * state.order.shape[1])
 
     def _propose(self, state: SimBAState, threat: Threat) -> Tensor:
@@ -174,3 +172,54 @@ class SimBA:
         if self.step is not None:
             return float(epsilon.parse(self.step))
         return threat.radius if self.basis == "pixel" and isinstance(threat, Linf) else _STEP
+
+
+def probability(examples: Examples, logits: Tensor) -> Tensor:
+    """Return -p_y, or p_t for an example with the goal t.
+
+    Where the softmax is 1 to the last digit this does not change with the image.
+    """
+    is_targeted = examples.goal >= 0
+    classes = torch.where(is_targeted, examples.goal, examples.labels)
+    chance = logits.softmax(dim=1).gather(1, classes[:, None])[:, 0]
+    return torch.where(is_targeted, chance, -chance)
+
+
+@lru_cache(maxsize=8)
+def dct_matrix(size: int, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
+    r"""Return the orthonormal DCT-II as a matrix: row u is the wave of frequency u.
+
+    C_{u j} = sqrt((2 - [u = 0]) / n) cos(pi (2 j + 1) u / (2 n))
+
+    Args:
+        size: n, the number of samples and of waves
+        dtype: the type of the result
+        device: where the result is
+
+    >>> dct_matrix(2)
+    tensor([[ 0.7071,  0.7071],
+            [ 0.7071, -0.7071]], dtype=torch.float64)
+    """
+    place = torch.arange(size, dtype=torch.float64)
+    waves = (math.pi * (2 * place + 1) * place[:, None] / (2 * size)).cos() * math.sqrt(2 / size)
+    waves[0] /= math.sqrt(2)
+    return waves.to(device, dtype)
+
+
+def dct_waves(down: Tensor, across: Tensor, like: Tensor) -> Tensor:
+    """Return one two-dimensional wave of length 1 per example.
+
+    Adding a multiple of it to an image changes one coefficient of the image's transform and no other.
+
+    Args:
+        down: frequency along the rows, from 0 to height - 1, one per example
+        across: frequency along the columns
+        like: images of the wanted height, width, type and device
+
+    >>> dct_waves(torch.tensor([0]), torch.tensor([1]), torch.zeros(1, 1, 2, 2))[0]
+    tensor([[ 0.5000, -0.5000],
+            [ 0.5000, -0.5000]])
+    """
+    rows = dct_matrix(like.shape[-2], like.dtype, like.device)[down]
+    columns = dct_matrix(like.shape[-1], like.dtype, like.device)[across]
+    return rows[:, :, None] * columns[:, None]

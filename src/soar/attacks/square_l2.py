@@ -1,7 +1,8 @@
-"""How the square attack moves in l2: it shifts the budget of the ball from one window to another."""
+"""The patterns of the square attack in l2, and how it moves them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
@@ -9,11 +10,21 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from soar import randomness
-from soar.attacks.square_windows import Windows, level, odd_sides, place, signs
+from soar.attacks.square_windows import Windows, level, place, signs, square_sides
 from soar.shapes import per_example
 
 _TINY = 1e-12
 _TILES = 5
+
+
+def odd_sides(share: float, height: int, width: int) -> tuple[int, ...]:
+    """Return the sides of windows with a pattern: at least 3 and odd, if the image is large enough.
+
+    >>> odd_sides(0.8, 32, 32)
+    (29, 21, 15, 11, 7, 5, 5, 3, 3, 3)
+    """
+    sides = (max(side, 3) for side in square_sides(share, height, width))
+    return tuple(min(side + 1 - side % 2, height, width) for side in sides)
 
 
 def lobe(height: int, width: int) -> Tensor:
@@ -48,91 +59,85 @@ def two_lobes(side: int) -> Tensor:
     return unit
 
 
-def start(x: Tensor, keys: Tensor, eps: float) -> Tensor:
-    """Cover the image with two-lobed tiles, each turned at random, with a random sign for every channel.
-
-    Tiles measure a fifth of the image's shorter side; what they leave uncovered is shared by both borders.
-    The whole has length eps before the image is clipped.
+@dataclass(frozen=True)
+class L2Squares:
+    """How the square attack moves in l2: it shifts the budget of the ball from one window to another.
 
     Args:
-        x: images
-        keys: one random key an example
-        eps: radius of the ball
-    """
-    channels, height, width = x.shape[1:]
-    side = max(min(height, width) // _TILES, 1)
-    down, across = height // side, width // side
-    draws = randomness.uniform(keys, (1 + channels, down, across))
-    draws = draws.repeat_interleave(side, dim=2).repeat_interleave(side, dim=3)
-    tile = two_lobes(side).to(x)
-    # Lying and standing tiles are the same for all channels of a tile, their signs are not.
-    tiles = torch.where(draws[:, :1] < 0.5, tile.repeat(down, across), tile.T.repeat(down, across))
-    delta = tiles * signs(draws[:, 1:], x.dtype)
-    top, left = (height - down * side) // 2, (width - across * side) // 2
-    delta = F.pad(delta, (left, width - across * side - left, top, height - down * side - top))
-    return _at_length(delta, eps, x)
-
-
-def moves(keys: Tensor, iteration: Tensor, share: float, x: Tensor) -> Tensor:
-    """Draw the windows of some iterations, how the pattern lies, and a sign for every channel.
-
-    Args:
-        keys: one random key an iteration
-        iteration: how many proposals came before each
-        share: the share of the pixels that a window covers at first
-        x: images, for their shape
-
-    Returns:
-        A row for every key: first row and column of both windows, level, whether the pattern stands, signs.
-    """
-    channels, height, width = x.shape[1:]
-    at = level(iteration)
-    side = torch.tensor(odd_sides(share, height, width), device=x.device)[at]
-    draws = randomness.uniform(keys, (5 + channels,), torch.float64)
-    first = place(draws[:, 0:2], side, height, width)
-    second = place(draws[:, 2:4], side, height, width)
-    numbers = torch.stack([first.top, first.left, second.top, second.left, at, draws[:, 4] >= 0.5], dim=1)
-    # Half precision would round the places of large images.
-    return torch.cat([numbers.float(), signs(draws[:, 5:], torch.float32)], dim=1)
-
-
-def propose(best: Tensor, x: Tensor, moves: Tensor, share: float, eps: float) -> Tensor:
-    r"""Empty a second window and use what it held, and what was left of eps, for a first one.
-
-    For every channel, with v the two-lobed pattern, s a sign, d_1 the perturbation d in the first window and
-    d_12 that in both,
-
-        d_1' = unit(s v + unit(d_1)) sqrt(max(eps^2 - ||d||^2, 0) / channels + ||d_12||^2)
-
-    where d counts all channels; the rest of the second window becomes zero, the whole is brought to length
-    eps and the image is clipped.
-
-    Args:
-        best: the best points so far
-        x: images
-        moves: one an example, from `moves`
         share: the share of the pixels that a window covers at first
         eps: radius of the ball
     """
-    channels, height, width = x.shape[1:]
-    sides = odd_sides(share, height, width)
-    top, left, other_top, other_left, at, is_turned = moves[:, :6].long().unbind(1)
-    side = torch.tensor(sides, device=x.device)[at]
-    first, second = Windows(top, left, side), Windows(other_top, other_left, side)
-    pattern = _patterns(first, 2 * at + is_turned, sides, x)
-    sign = moves[:, 6:, None, None].to(x.dtype)
 
-    inside = first.mask(height, width).to(x.dtype)
-    either = torch.maximum(inside, second.mask(height, width))
-    # Whole images are changed in place: fresh memory costs more than the arithmetic.
-    delta = best - x
-    unused = (eps**2 - torch.linalg.vector_norm(delta.flatten(1), dim=1).square()).clamp(min=0) / channels
-    new = delta * either
-    length = (per_example(unused, x) + _lengths(new).square()).sqrt()
-    new.mul_(inside)
-    new.div_(_lengths(new)).addcmul_(pattern, sign)
-    delta.mul_(1 - either).addcmul_(new, length / _lengths(new))
-    return _at_length(delta, eps, x)
+    share: float
+    eps: float
+
+    def start(self, x: Tensor, keys: Tensor) -> Tensor:
+        """Cover the image with two-lobed tiles, each turned at random, with a random sign for every channel.
+
+        Tiles measure a fifth of the image's shorter side; what they leave uncovered is shared by both
+        borders. The whole has length eps before the image is clipped.
+        """
+        channels, height, width = x.shape[1:]
+        side = max(min(height, width) // _TILES, 1)
+        down, across = height // side, width // side
+        draws = randomness.uniform(keys, (1 + channels, down, across))
+        draws = draws.repeat_interleave(side, dim=2).repeat_interleave(side, dim=3)
+        tile = two_lobes(side).to(x)
+        # Lying and standing tiles are the same for all channels of a tile, their signs are not.
+        tiles = torch.where(draws[:, :1] < 0.5, tile.repeat(down, across), tile.T.repeat(down, across))
+        delta = tiles * signs(draws[:, 1:], x.dtype)
+        top, left = (height - down * side) // 2, (width - across * side) // 2
+        delta = F.pad(delta, (left, width - across * side - left, top, height - down * side - top))
+        return _at_length(delta, self.eps, x)
+
+    def moves(self, keys: Tensor, iteration: Tensor, x: Tensor) -> Tensor:
+        """Draw the windows of some iterations, one row per key.
+
+        A row holds the first row and column of both windows, the level, whether the pattern is upright, and a
+        sign for every channel.
+        """
+        channels, height, width = x.shape[1:]
+        at = level(iteration)
+        side = torch.tensor(odd_sides(self.share, height, width), device=x.device)[at]
+        draws = randomness.uniform(keys, (5 + channels,), torch.float64)
+        first = place(draws[:, 0:2], side, height, width)
+        second = place(draws[:, 2:4], side, height, width)
+        numbers = torch.stack([first.top, first.left, second.top, second.left, at, draws[:, 4] >= 0.5], dim=1)
+        # Half precision would round the places of large images.
+        return torch.cat([numbers.float(), signs(draws[:, 5:], torch.float32)], dim=1)
+
+    def propose(self, best: Tensor, x: Tensor, moves: Tensor) -> Tensor:
+        r"""Empty a second window and use what it held, and what was left of eps, for a first one.
+
+        For every channel, with v the two-lobed pattern, s a sign, d_1 the perturbation d in the first window
+        and d_12 that in both,
+
+            d_1' = unit(s v + unit(d_1)) sqrt(max(eps^2 - ||d||^2, 0) / channels + ||d_12||^2)
+
+        where d counts all channels; the rest of the second window becomes zero, the whole is brought to
+        length eps and the image is clipped.
+        """
+        channels, height, width = x.shape[1:]
+        sides = odd_sides(self.share, height, width)
+        top, left, other_top, other_left, at, is_turned = moves[:, :6].long().unbind(1)
+        side = torch.tensor(sides, device=x.device)[at]
+        first, second = Windows(top, left, side), Windows(other_top, other_left, side)
+        pattern = _patterns(first, 2 * at + is_turned, sides, x)
+        sign = moves[:, 6:, None, None].to(x.dtype)
+
+        inside = first.mask(height, width).to(x.dtype)
+        either = torch.maximum(inside, second.mask(height, width))
+        # Whole images are changed in place: fresh memory costs more than the arithmetic.
+        delta = best - x
+        unused = (self.eps**2 - torch.linalg.vector_norm(delta.flatten(1), dim=1).square()).clamp(
+            min=0
+        ) / channels
+        new = delta * either
+        length = (per_example(unused, x) + _lengths(new).square()).sqrt()
+        new.mul_(inside)
+        new.div_(_lengths(new)).addcmul_(pattern, sign)
+        delta.mul_(1 - either).addcmul_(new, length / _lengths(new))
+        return _at_length(delta, self.eps, x)
 
 
 def _lengths(delta: Tensor) -> Tensor:
@@ -142,7 +147,7 @@ def _lengths(delta: Tensor) -> Tensor:
 
 
 def _at_length(delta: Tensor, eps: float, x: Tensor) -> Tensor:
-    """Move the images by perturbations of length eps, into whose memory the result goes."""
+    """Move the images by perturbations of length eps; the result takes the memory of the perturbations."""
     length = torch.linalg.vector_norm(delta.flatten(1), dim=1).clamp(min=_TINY)
     return delta.mul_(per_example(eps / length, x)).add_(x).clamp_(0, 1)
 

@@ -1,31 +1,36 @@
-"""The windows that the square attack changes: how large they are and where they lie."""
+"""The windows that the square attack changes, and how it fills them in linf."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from soar import randomness
 
 HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 """after these iterations the share of pixels that a window covers is halved"""
 
 
 class Windows(NamedTuple):
-    """One square an example, by its first row, its first column and its side."""
+    """One square per example, by its first row, its first column and its side."""
 
     top: Tensor
     left: Tensor
     side: Tensor
 
     def rows(self, height: int) -> Tensor:
-        """Number every row of the image from the window's first row on; outside it gives -1."""
-        return _numbered(self.top, self.side, height)
+        """Number every row of the image from the window's first row on; -1 outside of it."""
+        place, inside = _places(self.top, self.side, height)
+        return place.where(inside, -1)
 
     def columns(self, width: int) -> Tensor:
-        """Number every column of the image from the window's first column on; outside it gives -1."""
-        return _numbered(self.left, self.side, width)
+        """Number every column of the image from the window's first column on; -1 outside of it."""
+        place, inside = _places(self.left, self.side, width)
+        return place.where(inside, -1)
 
     def mask(self, height: int, width: int) -> Tensor:
         """Return for every pixel of every example whether it lies in the window.
@@ -34,7 +39,8 @@ class Windows(NamedTuple):
         >>> windows.mask(3, 3)[0, 0].int().tolist()
         [[0, 0, 0], [1, 1, 0], [1, 1, 0]]
         """
-        rows, columns = _covered(self.top, self.side, height), _covered(self.left, self.side, width)
+        _, rows = _places(self.top, self.side, height)
+        _, columns = _places(self.left, self.side, width)
         return rows[:, None, :, None] & columns[:, None, None]
 
 
@@ -44,7 +50,7 @@ def place(draws: Tensor, side: Tensor, height: int, width: int) -> Windows:
     The code of AutoAttack never draws the last row and column that a window could begin at.
 
     Args:
-        draws: two uniform numbers from [0, 1) an example, in float64
+        draws: two uniform numbers from [0, 1) per example, in float64
         side: the side of each window
         height: of the images
         width: of the images
@@ -81,26 +87,49 @@ def square_sides(share: float, height: int, width: int) -> tuple[int, ...]:
     return tuple(min(max(side, 1), height, width) for side in sides)
 
 
-def odd_sides(share: float, height: int, width: int) -> tuple[int, ...]:
-    """Return the sides of windows with a pattern: at least 3 and odd, if the image is large enough.
-
-    >>> odd_sides(0.8, 32, 32)
-    (29, 21, 15, 11, 7, 5, 5, 3, 3, 3)
-    """
-    sides = (max(side, 3) for side in square_sides(share, height, width))
-    return tuple(min(side + 1 - side % 2, height, width) for side in sides)
-
-
 def signs(draws: Tensor, dtype: torch.dtype) -> Tensor:
     """Turn uniform numbers into -1 and +1."""
     return (draws >= 0.5).to(dtype).mul_(2).sub_(1)
 
 
-def _numbered(first: Tensor, side: Tensor, length: int) -> Tensor:
+@dataclass(frozen=True)
+class LinfSquares:
+    """How the square attack moves in linf: it takes all pixels of a square to the edge of the ball.
+
+    Args:
+        share: the share of the pixels that a square covers at first
+        eps: radius of the ball
+    """
+
+    share: float
+    eps: float
+
+    def start(self, x: Tensor, keys: Tensor) -> Tensor:
+        """Return vertical stripes: x + eps or x - eps, with one sign for every channel and column."""
+        return self._edge(x, randomness.sign(keys, (x.shape[1], 1, x.shape[3]), x.dtype))
+
+    def moves(self, keys: Tensor, iteration: Tensor, x: Tensor) -> Tensor:
+        """Draw the squares of some iterations, one row per key: first row, first column, side, signs."""
+        channels, height, width = x.shape[1:]
+        side = torch.tensor(square_sides(self.share, height, width), device=x.device)[level(iteration)]
+        draws = randomness.uniform(keys, (2 + channels,), torch.float64)
+        squares = torch.stack(place(draws[:, :2], side, height, width), dim=1)
+        # Half precision would round the places of large images.
+        return torch.cat([squares.float(), signs(draws[:, 2:], torch.float32)], dim=1)
+
+    def propose(self, best: Tensor, x: Tensor, moves: Tensor) -> Tensor:
+        """Take one square of every example to x + eps or x - eps, with one sign per channel.
+
+        From any point of the ball, adding 2 eps s and clipping, as it is published, ends there too.
+        """
+        inside = Windows(*moves[:, :3].unbind(1)).mask(*x.shape[2:])
+        return torch.where(inside, self._edge(x, moves[:, 3:, None, None].to(x.dtype)), best)
+
+    def _edge(self, x: Tensor, sign: Tensor) -> Tensor:
+        return torch.add(x, sign, alpha=self.eps).clamp_(0, 1)
+
+
+def _places(first: Tensor, side: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    """Number every row or column from the window's first one on, and return which lie in the window."""
     place = torch.arange(length, device=first.device) - first[:, None]
-    return place.where((place >= 0) & (place < side[:, None]), -1)
-
-
-def _covered(first: Tensor, side: Tensor, length: int) -> Tensor:
-    place = torch.arange(length, device=first.device)
-    return (place >= first[:, None]) & (place < (first + side)[:, None])
+    return place, (place >= 0) & (place < side[:, None])

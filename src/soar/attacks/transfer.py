@@ -1,30 +1,59 @@
-"""Points found on one model, shown to another: an attack that needs no gradient of its target."""
+"""Points found elsewhere, shown to the model under attack: one prediction per image and no gradient."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from soar import values
-from soar.attacks.attack import Attack, Examples, require_attack
-from soar.attacks.batch import perturb
+from soar import losses, values
+from soar.attacks.attack import Answer, Attack, Examples, require_attack
+from soar.attacks.oracle import perturb
 from soar.attacks.pgd import PGD
-from soar.attacks.shown import Shown, ShownState
 from soar.errors import UserError
 from soar.model_state import placement, probing, require_module
 from soar.prediction import as_input, predict
 from soar.threat import Threat
 
 
+@dataclass(frozen=True)
+class ShownState:
+    """The points to show, and whether they have been shown."""
+
+    examples: Examples
+    points: Tensor
+    shown: Tensor
+
+
+S = TypeVar("S", bound=ShownState)
+
+
+class Shown(Attack[S]):
+    """An attack whose search is over when the engine begins; `start` finds the points."""
+
+    @property
+    def budget(self) -> int:
+        """One prediction of the model under attack."""
+        return 1
+
+    def score(self, logits: Tensor, state: S) -> Tensor:
+        """Return the margin, for the record."""
+        return losses.margin(logits, state.examples.labels)
+
+    def update(self, state: S, answer: Answer, threat: Threat) -> S:  # noqa: ARG002
+        """Mark the points as shown."""
+        return replace(state, shown=torch.ones_like(state.shown))
+
+    def exhausted(self, state: S) -> Tensor:
+        """Return which points have been shown."""
+        return state.shown
+
+
 @dataclass(frozen=True, kw_only=True)
 class Transfer(Shown[ShownState]):
-    """PGD on a source model, shown to the model under attack: one prediction an image.
-
-    The source is attacked to the end of the budget, also where it is fooled early: a point that just fools
-    its source hardly moves another model.
+    """PGD on a source model, shown to the model under attack: one prediction per image.
 
     Args:
         source: the model whose gradients are followed, on the device and in the precision it is to run in
@@ -53,18 +82,11 @@ class Transfer(Shown[ShownState]):
 
     def start(self, examples: Examples, threat: Threat) -> ShownState:
         """Attack the source."""
-        x = examples.x
+        x, labels, index = examples.x, examples.labels, examples.index
         points = transfer_points(
-            self.source,
-            self.attack,
-            threat,
-            x,
-            examples.labels,
-            index=examples.index,
-            seed=examples.seed,
-            batch_size=max(1, len(x)),
+            self.source, self.attack, threat, x, labels, index=index, seed=examples.seed, batch_size=len(x)
         )
-        return ShownState(examples, points.to(x), torch.zeros_like(examples.labels, dtype=torch.bool))
+        return ShownState(examples, points.to(x), torch.zeros_like(labels, dtype=torch.bool))
 
 
 def transfer_points(
@@ -80,7 +102,7 @@ def transfer_points(
 ) -> Tensor:
     """Attack a source model to the end of the budget, also where it is fooled early.
 
-    A point that just fools its source hardly moves another model; the whole budget makes it transfer.
+    A point that only just fools its source hardly moves another model; the whole budget makes it transfer.
 
     Args:
         source: the model whose gradients are followed
@@ -93,14 +115,11 @@ def transfer_points(
         batch_size: how many examples are attacked at once
     """
     device, dtype = placement(source)
-    labels, index = labels.to(device), index.to(device)
+    batches = zip(*(part.split(batch_size) for part in (images, labels, index)), strict=True)
     parts = []
-    for first in range(0, len(labels), batch_size):
-        rows = slice(first, first + batch_size)
-        x = as_input(images[rows], device, dtype)
-        parts.append(
-            perturb(source, attack, threat, x, labels[rows], index=index[rows], seed=seed, step=0).cpu()
-        )
+    for some, own_labels, own_index in batches:
+        x, y, numbers = as_input(some, device, dtype), own_labels.to(device), own_index.to(device)
+        parts.append(perturb(source, attack, threat, x, y, index=numbers, seed=seed, step=0).cpu())
     return torch.cat(parts)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from soar.data import Dataset
+    from soar.runs import Run
 
 DESCRIPTION = (
     "Write a trained model as ONNX, TorchScript, torch.export or a folder, and check what was written."
@@ -40,46 +41,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Export, run what was written, and say how well it agrees."""
+    """Export, run what was written, and print how well it agrees."""
+    if arguments.output.exists():
+        raise UserError(f"--output: {arguments.output} exists already; choose another name")
     if arguments.format == "folder":
-        print(f"saved {_folder(arguments)}")
+        from soar.interop import save_folder
+
+        if arguments.model is not None:
+            raise UserError(
+                "--format folder: got --model, expected a run; a folder holds models of `soar list models`"
+            )
+        run = _run(arguments)
+        ready_folder(arguments.output.parent, "--output")
+        print(f"saved {save_folder(run, arguments.output, root=arguments.root)}")
         return 0
     from soar import export
 
-    if arguments.output.exists():
-        raise UserError(f"--output: {arguments.output} exists already; choose another name")
-    to = {
-        "onnx": export.to_onnx,
-        "torchscript": export.to_torchscript,
-        "torch-export": export.to_torch_export,
-    }[arguments.format]
     model, data = _subject(arguments)
     ready_folder(arguments.output.parent, "--output")
+    to = getattr(export, f"to_{arguments.format.replace('-', '_')}")
     print(f"saved {to(model, arguments.output, data.test.images[:EXAMPLES])}")
     return 0
 
 
-def _folder(arguments: argparse.Namespace) -> Path:
-    from soar import runs
-    from soar.interop import save_folder
-
-    if arguments.model is not None:
-        raise UserError(
-            "--format folder: got --model, expected a run; a folder holds models of `soar list models`"
-        )
-    run = runs.find(_run_folder(arguments), arguments.checkpoint)
-    ready_folder(arguments.output.parent, "--output")
-    return save_folder(run, arguments.output, root=arguments.root)
-
-
 def _subject(arguments: argparse.Namespace) -> tuple[nn.Module, Dataset]:
     """Open the run, or build the model from elsewhere."""
-    from soar import data, runs
-
     if arguments.model is None:
-        opened = runs.find(_run_folder(arguments), arguments.checkpoint)
-        own = opened.data(arguments.root)
-        return opened.trained_model(own), own
+        run = _run(arguments)
+        own = run.data(arguments.root)
+        return run.trained_model(own), own
+    from soar import data
+
     if arguments.run_folder is not None:
         raise UserError(f"got both the run {arguments.run_folder} and --model; give one of them")
     if arguments.data is None:
@@ -88,11 +80,12 @@ def _subject(arguments: argparse.Namespace) -> tuple[nn.Module, Dataset]:
     return model, data.load(arguments.data, root=arguments.root)
 
 
-def _run_folder(arguments: argparse.Namespace) -> Path:
+def _run(arguments: argparse.Namespace) -> Run:
+    from soar import runs
+
     for flag in ("weights", "data"):
         if getattr(arguments, flag) is not None:
             raise UserError(f"--{flag} goes with --model; a run folder has its own {flag}")
-    folder: Path | None = arguments.run_folder
-    if folder is None:
+    if arguments.run_folder is None:
         raise UserError("which model? Give a run folder, or --model MODULE:CALLABLE and --weights FILE")
-    return folder
+    return runs.find(arguments.run_folder, arguments.checkpoint)

@@ -1,4 +1,4 @@
-r"""Slope and curvature of a loss as a function of the image.
+r"""Gradient and curvature of a loss as a function of the image.
 
 Notation of the SOAR paper: for one example, l(x) is the loss, g its gradient and \( H_s \) its Hessian with
 respect to the d pixels, and
@@ -8,17 +8,19 @@ respect to the d pixels, and
 so that the second-order expansion around x is \( l + \frac12 \delta'^T H \delta' - \frac12 \) with
 \( \delta' = [\delta; 1] \). The paper penalizes E||Hz|| for standard normal z.
 
-`products` has g and \( H_s z \), `augmented` H z, and `bounds` what follows for the largest loss.
+`products` has g and \( H_s z \), `augmented` H z and the bounds on the largest loss that follow.
 """
 
 from soar.curvature.augmented import (
     Direction,
     augmented_norm,
     augmented_product,
+    corrected_bound,
     draw_direction,
     gauss_newton_augmented,
+    mean_square_bound,
+    printed_bound,
 )
-from soar.curvature.bounds import corrected_bound, mean_square_bound, printed_bound
 from soar.curvature.products import (
     LogitsAt,
     LossAt,

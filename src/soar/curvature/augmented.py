@@ -1,4 +1,4 @@
-"""The paper's augmented matrix: slope and curvature of a loss in one product."""
+"""The paper's augmented matrix, gradient and curvature of a loss in one product, and the bounds it gives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from soar.shapes import per_example
 
 
 class Direction(NamedTuple):
-    """A vector z of d + 1 numbers for each example: one number a pixel, and the last."""
+    """A vector z of d + 1 numbers for each example: one number per pixel, and the last."""
 
     pixels: Tensor
     last: Tensor
@@ -24,7 +24,7 @@ def draw_direction(keys: Tensor, shape: tuple[int, ...], dtype: torch.dtype = to
     """Draw z from the standard normal distribution in d + 1 dimensions.
 
     Args:
-        keys: one key an example, from `soar.randomness.key`
+        keys: one key per example, from `soar.randomness.key`
         shape: the shape of an image
         dtype: the type of the result
     """
@@ -56,7 +56,7 @@ def augmented_product(
 
 
 def augmented_norm(product: Direction) -> Tensor:
-    """Return ||Hz||, one number an example; its slope is 0 and not undefined where Hz is 0.
+    """Return ||Hz||, one number per example; its gradient is 0 and not undefined where Hz is 0.
 
     >>> augmented_norm(Direction(torch.tensor([[0.0, 3.0]]), torch.tensor([4.0])))
     tensor([5.])
@@ -69,17 +69,17 @@ def augmented_norm(product: Direction) -> Tensor:
 def gauss_newton_augmented(
     logits: LogitsAt, x: Tensor, y: Tensor, direction: Direction, *, corner: float = 1.0, scale: float = 1.0
 ) -> tuple[Tensor, Tensor, Direction]:
-    r"""Return logits, slope and H z of cross-entropy, with Gauss-Newton's \( H_s \), in one forward pass.
+    r"""Return logits, gradient and H z of cross-entropy, with Gauss-Newton's \( H_s \), in one forward pass.
 
     The gradient is \( g = J^T (p - e_y) \), so that all of H z comes from t = J z and one backward pass:
 
     \( [J^T ((diag(p) - p p^T) t + z_1 (p - e_y)); \; (p - e_y)^T t + c z_1] \)
 
-    The product can be differentiated by the weights; the slope, one more backward pass, cannot.
+    The product can be differentiated by the weights; the gradient, one more backward pass, cannot.
 
     Args:
         logits: from images to logits
-        x: where
+        x: images
         y: true classes
         direction: z
         corner: c, as in `augmented_product`
@@ -93,8 +93,53 @@ def gauss_newton_augmented(
         pulled = scale * (softmax_curvature(p, t) + direction.last[:, None] * residual)
         # A pass that could be differentiated leaves weight gradients out, also where layers are replaced by
         # `soar.double_backward.FastDoubleBackward`; its graph goes at once.
-        slope = torch.autograd.grad(outputs, points, residual, create_graph=True)[0].detach()
+        gradient = torch.autograd.grad(outputs, points, residual, create_graph=True)[0].detach()
         (top,) = torch.autograd.grad(outputs, points, pulled, create_graph=True)
         last = scale * (residual * t).sum(dim=1) + corner * direction.last
     points.requires_grad_(False)
-    return outputs, slope, Direction(top, last)
+    return outputs, gradient, Direction(top, last)
+
+
+def printed_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
+    r"""Return the bound of Proposition 1 on the largest loss, as the paper prints it.
+
+    \( l + \frac{\rho^2+1}{2} E||Hz|| - \frac12 \)
+
+    It is *not* a bound: the proof takes E||Hz|| for the Frobenius norm of H, which can be larger by a factor
+    of \( \sqrt{\pi/2} \), and is when H has rank one.
+
+    Args:
+        loss: l, one number per example
+        norms: ||Hz|| for several z, shape (examples, samples)
+        radius: \( \rho \), the radius of the l2 ball that holds the threat set
+    """
+    return loss + (radius**2 + 1) / 2 * norms.mean(dim=1) - 0.5
+
+
+def corrected_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
+    r"""Return a bound that holds, and is sharp where H has rank one.
+
+    \( l + \sqrt{\pi/2} \frac{\rho^2+1}{2} E||Hz|| - \frac12 \)
+
+    It follows from \( \sqrt{2/\pi} \, ||H||_F \le E||Hz|| \le ||H||_F \), with equality on the left
+    for rank one.
+
+    Args:
+        loss: l, one number per example
+        norms: ||Hz|| for several z, shape (examples, samples)
+        radius: \( \rho \), the radius of the l2 ball that holds the threat set
+    """
+    return loss + math.sqrt(math.pi / 2) * (radius**2 + 1) / 2 * norms.mean(dim=1) - 0.5
+
+
+def mean_square_bound(loss: Tensor, norms: Tensor, radius: float) -> Tensor:
+    r"""Return a bound that holds because \( E||Hz||^2 = ||H||_F^2 \).
+
+    \( l + \frac{\rho^2+1}{2} \sqrt{E||Hz||^2} - \frac12 \)
+
+    Args:
+        loss: l, one number per example
+        norms: ||Hz|| for several z, shape (examples, samples)
+        radius: \( \rho \), the radius of the l2 ball that holds the threat set
+    """
+    return loss + (radius**2 + 1) / 2 * norms.square().mean(dim=1).sqrt() - 0.5

@@ -1,7 +1,7 @@
-"""The slope of a loss, and its Hessian times a vector: by a difference, exactly, by Gauss-Newton.
+"""The gradient of a loss, and its Hessian times a vector: by a difference, exactly, by Gauss-Newton.
 
-Losses are given as functions from images to one number an example. Gradients are taken of their *sum*, so
-that each example gets its own whatever the batch.
+Losses are given as functions from images to one number per example. Gradients are taken of their *sum*, so
+that each example gets its own in any batch.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def input_gradient(loss: LossAt, x: Tensor, *, differentiable: bool = False) -> 
     """Return the loss and its gradient g with respect to the image, example by example.
 
     Args:
-        loss: from images to one number an example
-        x: where
+        loss: from images to one number per example
+        x: images
         differentiable: whether the gradient itself can be differentiated, by the weights or by x
 
     Returns:
@@ -40,7 +40,7 @@ def input_gradient(loss: LossAt, x: Tensor, *, differentiable: bool = False) -> 
         values = loss(points)
         (gradient,) = torch.autograd.grad(values.sum(), points, create_graph=differentiable)
     if points is not x:
-        # Nobody else knows these points; a later backward pass can spare their gradient.
+        # These points are used nowhere else; a later backward pass can spare their gradient.
         points.requires_grad_(False)
     return (values, gradient) if differentiable else (values.detach(), gradient)
 
@@ -53,14 +53,14 @@ def difference_product(
     \( H_s z \approx ||z|| (g(x + h \tilde z) - g(x)) / h, \quad \tilde z = z / ||z|| \)
 
     Exact for a quadratic loss. For a network of ReLUs it is mostly the jump of the gradient across the kinks
-    that lie within the step, so h is the length at which curvature is felt, and not a matter of accuracy.
+    that lie within the step, so h is the length at which curvature is measured, and not a matter of accuracy.
     Rounding in g is magnified by ||z|| / h; do not compute it in less than float32.
 
     Args:
-        loss: from images to one number an example
-        x: where
+        loss: from images to one number per example
+        x: images
         gradient: g at x
-        direction: z, one an example
+        direction: z, one per example
         step: h, the Euclidean length of the step
         differentiable: whether the product itself can be differentiated
     """
@@ -75,9 +75,9 @@ def exact_product(loss: LossAt, x: Tensor, direction: Tensor, *, differentiable:
     r"""Return \( H_s z = \nabla \langle g, z \rangle \), by differentiating twice.
 
     Args:
-        loss: from images to one number an example
-        x: where
-        direction: z, one an example
+        loss: from images to one number per example
+        x: images
+        direction: z, one per example
         differentiable: whether the product itself can be differentiated
 
     >>> x, z = torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 1.0]])
@@ -107,8 +107,8 @@ def gauss_newton_product(
 
     Args:
         logits: from images to logits
-        x: where
-        direction: z, one an example
+        x: images
+        direction: z, one per example
         differentiable: whether the product itself can be differentiated
 
     >>> uniform = gauss_newton_product(lambda x: x, torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
@@ -130,9 +130,9 @@ def logits_along(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor
     """Return the logits and their derivative J z along a direction, in one forward pass of dual numbers.
 
     Args:
-        logits: from images to logits, of operations that know forward-mode differentiation
-        x: where
-        direction: z, one an example
+        logits: from images to logits, of operations that support forward-mode differentiation
+        x: images
+        direction: z, one per example
 
     >>> values, along = logits_along(lambda x: x.square(), torch.tensor([[3.0]]), torch.tensor([[1.0]]))
     >>> values, along
@@ -162,7 +162,7 @@ def softmax_curvature(p: Tensor, t: Tensor) -> Tensor:
 
 def _dual(x: Tensor, tangent: Tensor) -> Tensor:
     with warnings.catch_warnings():
-        # PyTorch compiles a few formulas at the first call, in a way that it calls deprecated itself.
+        # PyTorch compiles a few formulas at the first call, by a function that it deprecates itself.
         warnings.simplefilter("ignore", DeprecationWarning)
         dual: Tensor = forward_ad.make_dual(x, tangent)
     return dual

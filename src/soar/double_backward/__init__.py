@@ -39,14 +39,14 @@ class FastDoubleBackward(TorchFunctionMode):
     The model is not changed. What is not an ordinary layer on a batch of images is left to PyTorch.
     Inside, gradients with `create_graph=True` may be taken with respect to *images* only; one with respect to
     weights would come out as NaN. The final `backward()` gives weights their gradients as usual. Images that
-    have ceased to ask for a gradient by then, with `requires_grad_(False)`, do not cost one.
+    no longer need a gradient by then, with `requires_grad_(False)`, do not cost one.
 
     >>> layer = torch.nn.Conv2d(1, 1, 1, bias=False)
     >>> _ = torch.nn.init.constant_(layer.weight, 3.0)
     >>> x = torch.ones(1, 1, 1, 1, requires_grad=True)
     >>> with FastDoubleBackward():
     ...     (g,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
-    >>> g.sum().backward()  # g = 2 w^2 x, so its slope by w is 4 w x
+    >>> g.sum().backward()  # g = 2 w^2 x, so its gradient by w is 4 w x
     >>> layer.weight.grad.item()
     12.0
     """

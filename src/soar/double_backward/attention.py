@@ -23,17 +23,9 @@ def attend(
     scale: float | None = None,
     **others: Any,
 ) -> Tensor | None:
-    """Return what `scaled_dot_product_attention` gives, or None for PyTorch to do it.
+    """Return `F.scaled_dot_product_attention` of the same arguments, or None for PyTorch to do it.
 
-    Args:
-        query: shape (..., length, features)
-        key: shape (..., other length, features)
-        value: shape (..., other length, outputs)
-        attn_mask: what is added to the scores, or which of them count
-        dropout_p: share of the weights that are set to zero; left to PyTorch unless 0
-        is_causal: whether a place sees only those up to its own
-        scale: in place of 1 / sqrt(features)
-        others: anything else is left to PyTorch
+    Dropout, and arguments that are not named here, are left to PyTorch.
 
     >>> q = torch.tensor([[[1.0, 0.0]]])
     >>> k, v = torch.tensor([[[2.0, 0.0], [2.0, 1.0]]]), torch.tensor([[[1.0], [3.0]]])

@@ -5,9 +5,9 @@ For every channel, with means E over the batch and all positions, \( \hat x = r 
 
     g_x = a P g,    P g = g - E[g] - \hat x E[g \hat x]
 
-P is symmetric, so the slope of \( \langle v, g_x \rangle \) by g is the same kernel again, \( a P v \). So
-is the derivative of the forward pass along v. The slope by x is a sum of v, g and \( \hat x \) with one
-factor a channel:
+P is symmetric, so the gradient of \( \langle v, g_x \rangle \) by g is the same kernel again, \( a P v \). So
+is the derivative of the forward pass along v. The gradient by x is a sum of v, g and \( \hat x \) with one
+factor per channel:
 
     -a r ( E[g \hat x] (v - E v) + E[v \hat x] (g - E g) + (c - 2 E[v \hat x] E[g \hat x]) \hat x )
     c = E[v g] - E[v] E[g] - E[v \hat x] E[g \hat x]
@@ -37,18 +37,9 @@ def normalize(
     eps: float = 1e-5,
     **others: Any,
 ) -> Tensor | None:
-    """Return the batch norm of a batch of images by its own statistics, or None for PyTorch to do it.
+    """Return `F.batch_norm` of the same arguments, differentiated fast, or None for PyTorch to do it.
 
-    Args:
-        x: what `torch.nn.functional.batch_norm` was called with, as are the following
-        running_mean: changed as usual
-        running_var: changed as usual
-        weight: gamma
-        bias: beta
-        training: whether the statistics are those of the batch
-        momentum: of the running statistics
-        eps: added to the variance
-        others: anything else
+    Only batches of images on the CPU that are normalized by their own statistics are done here.
     """
     is_ordinary = isinstance(x, Tensor) and x.dim() == 4 and not others and training
     if not is_ordinary or weight is None or bias is None or x.device.type != "cpu":
@@ -107,7 +98,7 @@ class _InputGradient(torch.autograd.Function):
         (v,) = tangents
         g, x, weight, mean, r, g_along, g_total = ctx.saved_tensors
         if torch.is_grad_enabled():
-            # Here mean and r must be functions of x again. Views keep the slope by x from going through g.
+            # Here mean and r must be functions of x again. Views keep the gradient by x from going through g.
             views = (g.view_as(g), x.view_as(x), weight.view_as(weight))
             again = _spelled_out(*views, ctx.eps)
             return *torch.autograd.grad(again, views, v, create_graph=True), None, None, None

@@ -4,9 +4,9 @@ Penalties on input gradients differentiate a backward pass. For a convolution th
 the output to the gradient of the input, is bilinear in (gradient of the output, weight). Its own derivatives
 are therefore an ordinary convolution and an ordinary weight gradient, for which there are well-tuned kernels:
 
-    backward      g_x = C^T(g_y, w)
-    slope by g_y  C(t, w), where t is the tangent that comes in
-    slope by w    the weight gradient for the input t and the output gradient g_y
+    backward         g_x = C^T(g_y, w)
+    gradient by g_y  C(t, w), where t is the tangent that comes in
+    gradient by w    the weight gradient for the input t and the output gradient g_y
 
 PyTorch's own formula gets the second one from a convolution of unusual shape, which is slow on CPUs. So is
 its weight gradient for maps of few positions, where one product of matrices does the same.
@@ -43,18 +43,7 @@ def convolve(
     groups: int = 1,
     **others: Any,
 ) -> Tensor | None:
-    """Return the same convolution with the fast double backward, or None for PyTorch to do it.
-
-    Args:
-        x: what `torch.conv2d` was called with, as are the following
-        weight: the filters
-        bias: one number per output channel
-        stride: of the filter
-        padding: of the image
-        dilation: of the filter
-        groups: of channels
-        others: anything else
-    """
+    """Return `torch.conv2d` of the same arguments, differentiated fast, or None for PyTorch to do it."""
     is_ordinary = isinstance(x, Tensor) and x.dim() == 4 and x.is_floating_point() and not others
     if not is_ordinary or isinstance(padding, str) or torch.is_autocast_enabled(x.device.type):
         return None
@@ -86,7 +75,7 @@ class _Convolution(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         wanted = ctx.needs_input_grad[:3]
         if not torch.is_grad_enabled():
-            wanted = (wanted[0] and _is_asked_for(x), *wanted[1:])
+            wanted = (wanted[0] and _is_needed(x), *wanted[1:])
             return (*_all_gradients(gradient, x, weight, ctx.bias_sizes, ctx.geometry, wanted), None)
         inner: Tensor | None = None
         if wanted[0]:
@@ -94,8 +83,8 @@ class _Convolution(torch.autograd.Function):
         return inner, poison(weight), poison(gradient[0, :, 0, 0]) if wanted[2] else None, None
 
 
-def _is_asked_for(x: Tensor) -> bool:
-    """Return whether anybody still asks for the gradient of images, or of the copy a model was handed."""
+def _is_needed(x: Tensor) -> bool:
+    """Return whether the gradient of images, or of the copy that a model was handed, is still needed."""
     made_by: Any = x.grad_fn
     if made_by is None or made_by.name() != "CloneBackward0":
         return x.requires_grad
@@ -106,7 +95,7 @@ def _is_asked_for(x: Tensor) -> bool:
 def poison(like: Tensor) -> Tensor:
     """Return NaN in place of a gradient that was not computed, so that using it is noticed.
 
-    It costs nothing unless somebody uses it: one number stands for all.
+    It costs nothing unless it is used: one number stands for all.
 
     Args:
         like: has the shape and the type of the gradient
@@ -143,8 +132,8 @@ class _InputGradient(torch.autograd.Function):
         if by_gradient:
             forward = torch.conv2d(tangent, weight, None, *ctx.geometry)
         only_weight = (False, by_weight, False)
-        slopes = _all_gradients(gradient, tangent, weight, None, ctx.geometry, only_weight)
-        return forward, slopes[1], None, None
+        _, by_w, _ = _all_gradients(gradient, tangent, weight, None, ctx.geometry, only_weight)
+        return forward, by_w, None, None
 
 
 def _all_gradients(

@@ -1,6 +1,6 @@
 """ReLU whose double backward carries no zeros.
 
-The slope of a ReLU is constant between kinks, so its backward pass has no derivative by the activation.
+The derivative of a ReLU is constant between kinks, so its backward pass has no derivative by the activation.
 PyTorch writes that derivative out as a map full of zeros, keeps it until the forward graph is reached, and
 adds it there. Those maps are a part of the peak memory of gradient penalties; the time is hardly theirs.
 """
@@ -14,13 +14,7 @@ from torch import Tensor
 
 
 def rectify(x: Any, inplace: bool = False, **others: Any) -> Tensor | None:
-    """Return max(x, 0) with the lean double backward, or None for PyTorch to do it.
-
-    Args:
-        x: what `torch.nn.functional.relu` was called with
-        inplace: whether x itself is to change, which is left to PyTorch
-        others: anything else
-    """
+    """Return `F.relu` of the same arguments, with a lean double backward, or None for PyTorch to do it."""
     if inplace or others or not isinstance(x, Tensor):
         return None
     result: Tensor = _Rectifier.apply(x)  # type: ignore[no-untyped-call]
@@ -54,7 +48,8 @@ class _Masked(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, gradient: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(y)
-        return _threshold(gradient, y)
+        masked: Tensor = torch.ops.aten.threshold_backward(gradient, y, 0)
+        return masked
 
     @staticmethod
     def backward(ctx: Any, *tangents: Tensor) -> tuple[Tensor, None]:
@@ -62,13 +57,6 @@ class _Masked(torch.autograd.Function):
 
 
 def _mask(gradient: Tensor, y: Tensor) -> Tensor:
-    """Keep the gradient where y is positive, with a graph only if one is wanted."""
-    if not torch.is_grad_enabled():
-        return _threshold(gradient, y)
+    """Keep the gradient where y is positive."""
     masked: Tensor = _Masked.apply(gradient, y)  # type: ignore[no-untyped-call]
-    return masked
-
-
-def _threshold(gradient: Tensor, y: Tensor) -> Tensor:
-    masked: Tensor = torch.ops.aten.threshold_backward(gradient, y, 0)
     return masked

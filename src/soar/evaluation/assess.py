@@ -119,7 +119,7 @@ class Shard:
         with Bar(total, attack.label, target.progress, done=total - len(rows)) as bar:
             for part in rows.split(_BATCHES_AT_ONCE * target.batch_size):
                 outcomes = self._run(planned, part, bar, of=len(rows), left=int(robust.sum()))
-                robust[part], predictions[part] = outcomes.robust.cpu(), outcomes.said.cpu()
+                robust[part], predictions[part] = outcomes.robust.cpu(), outcomes.predictions.cpu()
                 forward[part], backward[part] = outcomes.forward.cpu(), outcomes.backward.cpu()
         self.predictions = torch.where(self.robust, predictions, self.predictions)
         self.robust = self.robust & robust

@@ -145,7 +145,7 @@ def _attacked(target: Target, threat: Threat, plan: Plan) -> AdversarialExamples
     for planned in plan:
         left = robust.nonzero()[:, 0]
         outcomes = target.attack(planned.attack, rows=left, threat=threat, samples=planned.samples)
-        adversarial[left], predictions[left] = outcomes.adversarial, outcomes.said
+        adversarial[left], predictions[left] = outcomes.adversarial, outcomes.predictions
         forward[left] += planned.samples * outcomes.forward
         backward[left] += planned.samples * outcomes.backward
         robust[left] = outcomes.robust

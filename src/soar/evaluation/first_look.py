@@ -131,9 +131,11 @@ def _by_loss(found: Assessment) -> Evidence | None:
 
 
 def _needs_no_gradients(attack: AttackResult) -> bool:
-    """Tell from its name, or from its passes where it is an attack of somebody else's."""
+    """Decide by its name, or by its passes where it is an attack of another library."""
     asked_only = bool(attack.forward.any()) and not bool(attack.backward.any())
-    return attack.name in WITHOUT_GRADIENTS or (attack.name == "Foreign" and asked_only)
+    # Older assessments call such an attack Foreign.
+    is_external = attack.name in ("ExternalAttack", "Foreign")
+    return attack.name in WITHOUT_GRADIENTS or (is_external and asked_only)
 
 
 def _by_black_box(found: Assessment) -> Evidence | None:

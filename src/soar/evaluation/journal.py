@@ -23,7 +23,7 @@ class Row(NamedTuple):
     robust: int
     forward: int
     backward: int
-    said: int
+    predictions: int
 
 
 def fingerprint(model: nn.Module, description: str, images: Tensor, labels: Tensor) -> str:

@@ -10,8 +10,7 @@ from soar import runs, values
 from soar.attacks.apgd import APGD
 from soar.attacks.attack import ATTACKS, Attack, Planned, require_attack
 from soar.attacks.fab import FAB
-from soar.attacks.fgsm import FGSM
-from soar.attacks.pgd import PGD
+from soar.attacks.pgd import FGSM, PGD
 from soar.attacks.simba import SimBA
 from soar.attacks.square import Square
 from soar.attacks.transfer import Transfer

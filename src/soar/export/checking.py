@@ -1,8 +1,9 @@
-"""An export is done when its file, loaded again, answers as the model does, for several batch sizes."""
+"""An export is done when its file, loaded again, returns the logits of the model, for several batch sizes."""
 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +16,16 @@ from soar.errors import UserError, first_line
 from soar.model_state import placement
 from soar.prediction import as_input, predict
 
-Answers = Callable[[Tensor], Tensor]
-"""Runs an exported file on images."""
+Predictor = Callable[[Tensor], Tensor]
+"""from images to the logits of an exported file"""
 
 # Kernels of other programs add in another order; logits then differ in their last digits.
 _ALLOWED = 1e-4
 
 
 @dataclass(frozen=True)
-class Checked:
-    """A file whose answers were compared with the model's."""
+class ExportedFile:
+    """A file whose logits were compared with those of the model."""
 
     path: Path
     batch_sizes: tuple[int, ...]
@@ -42,9 +43,9 @@ def export_checked(
     path: str | Path,
     sample: Tensor,
     as_bytes: Callable[[nn.Module, Tensor], bytes],
-    load: Callable[[Path], Answers],
-) -> Checked:
-    """Write a copy of a model to a file, run the file, and keep it only if it answers as the model does.
+    load: Callable[[Path], Predictor],
+) -> ExportedFile:
+    """Write a copy of a model to a file, run the file, and keep it only if its logits are those of the model.
 
     The copy is in eval mode on the CPU; the model is left as it was.
 
@@ -57,38 +58,40 @@ def export_checked(
         load: opens the file as other programs do
 
     Raises:
-        UserError: if the file exists, its folder does not, the model cannot be written or the file says
-            something else
+        UserError: if the file exists, its folder does not, the model cannot be written or the file gives
+            other predictions
     """
     path = Path(path)
-    _check_place(path, sample)
-    frozen = copy.deepcopy(model).cpu().eval().requires_grad_(False)
-    images = as_input(sample, *placement(frozen))
-    predict(frozen, images)  # says clearly what is wrong with a model that gives no answer
-    try:
-        content = as_bytes(frozen, images)
-    except UserError:
-        raise
-    except Exception as error:  # an exporter meets anyone's module and may fail in any way
-        raise UserError(f"the model cannot be exported to {path} ({first_line(error)})") from error
-    with files.temporary_folder(path.parent) as folder:
-        written = folder / path.name
-        files.write(written, content)
-        difference, sizes = _compare(frozen, load(written), images, path)
-        files.move(written, path)
-    return Checked(path, sizes, difference)
-
-
-def _check_place(path: Path, sample: Tensor) -> None:
     if path.exists():
         raise UserError(f"{path} exists already; choose another name")
     if not path.parent.is_dir():
         raise UserError(f"{path}: the folder {path.parent} does not exist")
     if len(sample) < 2:
         raise UserError(f"sample: got {len(sample)} images, expected at least 2")
+    frozen = copy.deepcopy(model).cpu().eval().requires_grad_(False)
+    images = as_input(sample, *placement(frozen))
+    predict(frozen, images)  # reports clearly what is wrong with a model that returns no logits
+    try:
+        content = as_bytes(frozen, images)
+    except UserError:
+        raise
+    except Exception as error:  # a user's module may fail in any way
+        raise UserError(f"the model cannot be exported to {path} ({first_line(error)})") from error
+    with files.temporary_folder(path.parent) as folder:
+        written = folder / path.name
+        files.write(written, content)
+        with warnings.catch_warnings():
+            # PyTorch warns that TorchScript is deprecated, and of names inside itself that it will change.
+            warnings.simplefilter("ignore")
+            exported = load(written)
+        difference, sizes = _compare(frozen, exported, images, path)
+        files.move(written, path)
+    return ExportedFile(path, sizes, difference)
 
 
-def _compare(model: nn.Module, answers: Answers, images: Tensor, path: Path) -> tuple[float, tuple[int, ...]]:
+def _compare(
+    model: nn.Module, exported: Predictor, images: Tensor, path: Path
+) -> tuple[float, tuple[int, ...]]:
     """Compare logits on the batch that was exported with, on one image and on a larger batch."""
     batches = (images, images[:1], torch.cat([images.flip(0), images, images[:1]]))
     largest = 0.0
@@ -97,7 +100,7 @@ def _compare(model: nn.Module, answers: Answers, images: Tensor, path: Path) -> 
             wanted = model(batch.clone())
         try:
             with torch.no_grad():
-                got = answers(batch.clone())  # either may work in place
+                got = exported(batch.clone())  # either may work in place
         except Exception as error:  # as above
             reason = first_line(error)
             raise UserError(f"{path}: the file fails on a batch of {len(batch)} ({reason})") from error

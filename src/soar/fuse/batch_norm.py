@@ -12,7 +12,6 @@ import copy
 import inspect
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, fx, nn
@@ -26,101 +25,76 @@ _LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
-class Fused(NamedTuple):
-    """What became of a model.
-
-    Attributes:
-        model: the fused copy, or the given model itself where nothing was fused
-        norms: how many batch norms were fused
-        reason: why none was; empty otherwise
-    """
-
-    model: nn.Module
-    norms: int
-    reason: str
+class CannotFuseError(Exception):
+    """Why a model stays as it is."""
 
 
-def fuse_batch_norm(model: nn.Module, sample: Tensor) -> Fused:
+def fuse_batch_norm(model: nn.Module, sample: Tensor) -> nn.Module:
     """Copy a model, in eval mode, with every batch norm fused that is the only user of the layer before it.
 
     Symbolic tracing finds the convolutions and linear layers with such norms. The copy still runs the model's
     own `forward`, on frozen parameters that lie in memory as before; the given model is neither changed nor
     called. A pair is left as it is where one of the two is called more than once, stays in training mode or
     has parameters that are read elsewhere, and where the norm has no running statistics or, behind a linear
-    layer, no scale and shift. The model itself comes back, with the reason, where
-
-    - no pair is left, or it cannot be copied, traced or evaluated on the sample;
-    - a module has hooks or parametrizations;
-    - it is randomized: it draws random numbers, or answers differently when asked twice;
-    - fusing changes logits on the sample by more than 1e-5 of the largest (1e-12 in float64).
+    layer, no scale and shift.
 
     Args:
         model: any module that maps inputs to logits, in any mode
         sample: a few inputs as the model takes them; three forward passes are made on them
 
+    Raises:
+        CannotFuseError: with the reason, if
+
+            - no pair is left, or the model cannot be copied, traced or evaluated on the sample;
+            - a module has hooks or parametrizations;
+            - it is randomized: it draws random numbers, or two forward passes give different logits;
+            - fusing changes logits on the sample by more than 1e-5 of the largest (1e-12 in float64)
+
     >>> layer, norm = nn.Conv2d(1, 1, 1, bias=False), nn.BatchNorm2d(1, eps=1.0)
     >>> numbers = [(layer.weight, 3), (norm.running_mean, 1), (norm.running_var, 3), (norm.weight, 4)]
     >>> for tensor, number in numbers:
     ...     _ = nn.init.constant_(tensor, number)
-    >>> found = fuse_batch_norm(nn.Sequential(layer, norm), torch.rand(2, 1, 2, 2))
-    >>> found.norms, found.model[0].weight.item(), found.model[0].bias.item()  # 4 (3 x - 1) / sqrt(3 + 1)
-    (1, 6.0, -2.0)
-    >>> fuse_batch_norm(nn.Flatten(), torch.rand(2, 1, 2, 2)).reason
-    'it has no batch norm'
+    >>> fused = fuse_batch_norm(nn.Sequential(layer, norm), torch.rand(2, 1, 2, 2))
+    >>> fused[0].weight.item(), fused[0].bias.item()  # 4 (3 x - 1) / sqrt(3 + 1)
+    (6.0, -2.0)
     """
-    devices = [sample.device] if sample.device.type == "cuda" else []
-    try:
-        with torch.no_grad(), torch.random.fork_rng(devices=devices):
-            return _fuse(model, sample)
-    except _UnsafeError as reason:
-        return Fused(model, 0, str(reason))
-
-
-class _UnsafeError(Exception):
-    """Why a model stays as it is."""
-
-
-def _fuse(model: nn.Module, sample: Tensor) -> Fused:
     if not any(type(module) in _NORMS for module in model.modules()):
-        raise _UnsafeError("it has no batch norm")
+        raise CannotFuseError("it has no batch norm")
     _refuse_attachments(model)
-    # Tracing leaves its marks on what it traces, so that copy is thrown away.
-    pairs = _pairs(_frozen_copy(model))
-    copied = _frozen_copy(model)
-    state = _generator_state(sample.device)
-    logits, again = _ask(copied, sample), _ask(copied, sample)
-    if not torch.equal(state, _generator_state(sample.device)):
-        raise _UnsafeError("it draws random numbers")
-    _require_same(logits, again, "asking it twice")
-    for layer, norm in pairs:
-        _merge(copied, layer, norm)
-    _require_same(logits, _ask(copied, sample), "fusing")
-    return Fused(copied, len(pairs), "")
+    devices = [sample.device] if sample.device.type == "cuda" else []
+    with torch.no_grad(), torch.random.fork_rng(devices=devices):
+        # Tracing leaves its marks on what it traces, so that copy is thrown away.
+        pairs = _pairs(_frozen_copy(model))
+        copied = _frozen_copy(model)
+        state = _generator_state(sample.device)
+        logits, again = _logits(copied, sample), _logits(copied, sample)
+        if not torch.equal(state, _generator_state(sample.device)):
+            raise CannotFuseError("it draws random numbers")
+        _require_same(logits, again, "a second forward pass")
+        for layer, norm in pairs:
+            _merge(copied, layer, norm)
+        _require_same(logits, _logits(copied, sample), "fusing")
+    return copied
 
 
 def _refuse_attachments(model: nn.Module) -> None:
     for name, module in model.named_modules():
-        hooks = (
-            module._forward_hooks,
-            module._forward_pre_hooks,
-            module._backward_hooks,
-            module._backward_pre_hooks,
-        )
-        if any(hooks):
-            raise _UnsafeError(f"{name or 'it'} has hooks")
+        forward, backward = module._forward_hooks, module._backward_hooks
+        if forward or backward or module._forward_pre_hooks or module._backward_pre_hooks:
+            raise CannotFuseError(f"{name or 'it'} has hooks")
         if parametrize.is_parametrized(module):
-            raise _UnsafeError(f"{name or 'it'} has parametrizations")
+            raise CannotFuseError(f"{name or 'it'} has parametrizations")
 
 
 def _frozen_copy(model: nn.Module) -> nn.Module:
     try:
         return copy.deepcopy(model).eval().requires_grad_(False)
-    except Exception as error:  # anyone's module may fail in any way, here and below
-        raise _UnsafeError(f"it cannot be copied ({first_line(error)})") from error
+    except Exception as error:  # a user's module may fail in any way, here and below
+        raise CannotFuseError(f"it cannot be copied ({first_line(error)})") from error
 
 
 class _Tracer(fx.Tracer):
-    """Looks only into modules that hold something to fuse; what the others do need not be traceable."""
+    """Traces only into modules that hold something to fuse; the others need not be traceable."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         is_of_interest = any(type(inner) in (*_LAYERS, *_NORMS) for inner in m.modules())
@@ -128,13 +102,13 @@ class _Tracer(fx.Tracer):
 
 
 def _pairs(model: nn.Module) -> list[tuple[str, str]]:
-    """Name every layer and the batch norm behind it that can be fused."""
+    """Return the names of every layer and of the batch norm behind it that can be fused."""
     try:
         arguments = list(inspect.signature(model.forward).parameters.values())
         defaults = {one.name: one.default for one in arguments[1:] if one.default is not one.empty}
         graph = _Tracer().trace(model, defaults)
     except Exception as error:
-        raise _UnsafeError(f"it cannot be traced ({first_line(error)})") from error
+        raise CannotFuseError(f"it cannot be traced ({first_line(error)})") from error
     modules = dict(model.named_modules())
     calls = Counter(str(node.target) for node in graph.nodes if node.op == "call_module")
     read = {str(node.target).rpartition(".")[0] for node in graph.nodes if node.op == "get_attr"}
@@ -162,7 +136,7 @@ def _pairs(model: nn.Module) -> list[tuple[str, str]]:
         else:
             obstacles.append(obstacle)
     if not pairs:
-        raise _UnsafeError([*obstacles, "no batch norm directly follows a convolution or linear layer"][0])
+        raise CannotFuseError([*obstacles, "no batch norm directly follows a convolution or linear layer"][0])
     return pairs
 
 
@@ -175,7 +149,7 @@ def _merge(model: nn.Module, first: str, second: str) -> None:
     try:
         fused = fuse(layer, norm)
     except Exception as error:
-        raise _UnsafeError(f"{second} does not fit {first} ({first_line(error)})") from error
+        raise CannotFuseError(f"{second} does not fit {first} ({first_line(error)})") from error
     swaps = {layer: fused, norm: nn.Identity().eval()}
     # One module may be known by several names.
     for name, module in list(model.named_modules(remove_duplicate=False)):
@@ -184,22 +158,22 @@ def _merge(model: nn.Module, first: str, second: str) -> None:
             setattr(model.get_submodule(parent), attribute, swaps[module])
 
 
-def _ask(model: nn.Module, sample: Tensor) -> Tensor:
+def _logits(model: nn.Module, sample: Tensor) -> Tensor:
     try:
         logits = model(sample.clone())  # it may work in place
     except Exception as error:
-        raise _UnsafeError(f"it fails on the sample ({first_line(error)})") from error
+        raise CannotFuseError(f"it fails on the sample ({first_line(error)})") from error
     if not isinstance(logits, Tensor) or not logits.numel():
-        raise _UnsafeError("it gives no tensor of logits for the sample")
+        raise CannotFuseError("it returns no tensor of logits for the sample")
     return logits
 
 
 def _require_same(logits: Tensor, others: Tensor, what: str) -> None:
     if logits.shape != others.shape:
-        raise _UnsafeError(f"{what} changes the shape of its logits")
+        raise CannotFuseError(f"{what} changes the shape of its logits")
     scale, gap = float(logits.abs().max()), float((logits - others).abs().max())
     if not gap <= tolerance(logits.dtype) * scale:  # NaN is not the same
-        raise _UnsafeError(f"{what} changes its logits by {gap:.1e}, where the largest is {scale:.1e}")
+        raise CannotFuseError(f"{what} changes its logits by {gap:.1e}, where the largest is {scale:.1e}")
 
 
 def tolerance(dtype: torch.dtype) -> float:

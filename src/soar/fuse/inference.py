@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from soar.errors import UserError
-from soar.fuse.batch_norm import fuse_batch_norm, tolerance
+from soar.fuse.batch_norm import CannotFuseError, fuse_batch_norm, tolerance
 from soar.model_state import probing
 from soar.prediction import logits_of
 
@@ -16,9 +16,9 @@ from soar.prediction import logits_of
 def inference_copy(model: nn.Module, sample: Tensor) -> nn.Module:
     """Fuse batch norms, store filters with the channel as the fastest index and rectify in place, in a copy.
 
-    Answers change by rounding only: what would change logits by more than 1e-5 of the largest is not done.
+    Logits change by rounding only: what would change them by more than 1e-5 of the largest is not done.
     A third of the time of a narrow network goes into reading and writing activations, so a ReLU that writes
-    where it reads is worth it; it is left as it is where somebody else reads the same numbers.
+    where it reads is worth it; it is left as it is where the same numbers are read again.
 
     Args:
         model: any module that maps images to logits; it is not changed
@@ -27,20 +27,23 @@ def inference_copy(model: nn.Module, sample: Tensor) -> nn.Module:
     Returns:
         The copy, or the model itself where it cannot be copied, would not be the same or is TorchScript.
     """
-    found = fuse_batch_norm(model, sample)
+    try:
+        fused = fuse_batch_norm(model, sample)
+    except CannotFuseError:
+        fused = model
     if any(isinstance(part, torch.jit.ScriptModule) for part in model.modules()):
         # Its parameters cannot be stored in another layout: they would no longer be leaves of a graph.
-        return found.model
+        return fused
     try:
-        copied = found.model if found.norms else copy.deepcopy(model)
+        copied = copy.deepcopy(model) if fused is model else fused
         # Training keeps some narrow models off this layout, for the sake of a kernel of the weights' gradient
-        # that an evaluation never asks for.
+        # that an evaluation never needs.
         copied.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         agrees = _agree(model, copied, sample)
-    except Exception:  # anyone's module may refuse to be copied, or to be used as a copy, in any way
-        return found.model
+    except Exception:  # any module may fail to be copied, or to be used as a copy, in any way
+        return fused
     if not agrees:
-        return found.model
+        return fused
     rectifiers = [part for part in copied.modules() if type(part) is nn.ReLU and not part.inplace]
     _rectify_in_place(rectifiers, True)
     if not (_agree(model, copied, sample) and _differentiates(copied, sample)):

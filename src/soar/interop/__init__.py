@@ -1,18 +1,15 @@
-"""Other libraries: their attacks in our evaluation, ours in their habits, models in plain folders."""
+"""Other libraries: their attacks in our evaluation, ours called as theirs, and models in folders."""
 
-from soar.interop.architecture import Architecture
-from soar.interop.art import from_art
-from soar.interop.calling import Aimed, Unaimed
-from soar.interop.foolbox import from_foolbox
-from soar.interop.foreign import Foreign
-from soar.interop.huggingface import load_folder, save_folder
-from soar.interop.torchattacks import from_torchattacks
+from soar.interop.external import ExternalAttack
+from soar.interop.folders import Architecture, load_folder, save_folder
+from soar.interop.libraries import from_art, from_foolbox, from_torchattacks
+from soar.interop.styles import CallableAttack, FoolboxStyleAttack
 
 __all__ = [
-    "Aimed",
     "Architecture",
-    "Foreign",
-    "Unaimed",
+    "CallableAttack",
+    "ExternalAttack",
+    "FoolboxStyleAttack",
     "from_art",
     "from_foolbox",
     "from_torchattacks",

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from torch import Tensor, nn
 
-from soar.attacks.batch import perturb
+from soar.attacks.oracle import perturb
 from soar.attacks.pgd import PGD
 from soar.objectives import checks
 from soar.objectives.objective import OBJECTIVES, Objective, Output

@@ -9,7 +9,7 @@ from fractions import Fraction
 from torch import Tensor, nn
 
 from soar import randomness, values
-from soar.attacks.batch import perturb
+from soar.attacks.oracle import perturb
 from soar.attacks.pgd import PGD
 from soar.errors import UserError, shown
 from soar.threat import Threat

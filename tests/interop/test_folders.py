@@ -12,7 +12,7 @@ from soar import runs
 from soar.cli.main import main
 from soar.errors import UserError
 from soar.interop import Architecture, load_folder, save_folder
-from soar.interop.architecture import read_architecture
+from soar.interop.folders import read_architecture
 from soar.models import Statistics
 from tests.cli.tiny import TINY
 

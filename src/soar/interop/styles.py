@@ -1,4 +1,4 @@
-"""Our attacks with the calling habits of other libraries, for code that was written around those."""
+"""Our attacks with the calling conventions of other libraries, for code that was written around those."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from soar.prediction import predict
 from soar.threat import Threat, threat
 
 
-class Aimed:
-    """One of our attacks aimed at a model.
+class CallableAttack:
+    """One of our attacks on a model, called as torchattacks or ART call theirs.
 
-    `attack(images, labels)` on tensors, as torchattacks has it; `attack.generate(x, y)` on numpy arrays, as
-    ART has it. Both give, for each image, a point inside the threat set: one that fools the model where one
-    was found, else the one of highest loss that was seen. An image that is wrong already comes back as it is.
+    `attack(images, labels)` on tensors, as in torchattacks; `attack.generate(x, y)` on numpy arrays, as in
+    ART. Both return, for each image, a point inside the threat set: one that fools the model where one was
+    found, else the one of highest loss that was seen. An image that is misclassified anyway is returned as it
+    is.
 
     Args:
         model: any module that maps images in [0, 1] to logits
@@ -33,7 +34,7 @@ class Aimed:
         batch_size: how many images are evaluated at once
 
     >>> from soar.threat import Linf
-    >>> attack = Aimed(nn.Flatten(), "fgsm", Linf(0.25))
+    >>> attack = CallableAttack(nn.Flatten(), "fgsm", Linf(0.25))
     >>> attack(torch.tensor([[[[0.75, 0.5]]]]), torch.tensor([0]))
     tensor([[[[0.5000, 0.7500]]]])
     """
@@ -64,25 +65,26 @@ class Aimed:
 
         Args:
             x: images in [0, 1], first dimension counts them
-            y: true classes, as whole numbers or one-hot; what the model says where None
+            y: true classes, as whole numbers or one-hot; the model's predictions where None
         """
         images = torch.from_numpy(numpy.asarray(x))
-        labels = self._said(images) if y is None else _classes(numpy.asarray(y))
+        if y is None:
+            with probing(self.model):
+                labels = predict(self.model, images, self.batch_size).argmax(dim=1).cpu()
+        else:
+            classes = numpy.asarray(y)
+            labels = torch.from_numpy(classes.argmax(axis=1) if classes.ndim == 2 else classes).long()
         points: NDArray[Any] = self(images, labels).cpu().numpy().astype(images.numpy().dtype)
         return points
 
     def outcomes(self, images: Tensor, labels: Tensor) -> Outcomes:
-        """Tell more than other libraries do: who is right, who stays so, and the passes it took."""
+        """Return all that the engine found, such as which images are robust and the passes it took."""
         attack, limits = self.attack, self.threat
         return run(self.model, attack, limits, images, labels, seed=self.seed, batch_size=self.batch_size)
 
-    def _said(self, images: Tensor) -> Tensor:
-        with probing(self.model):
-            return predict(self.model, images, self.batch_size).argmax(dim=1).cpu()
 
-
-class Unaimed:
-    """One of our attacks without a model, called as foolbox has it.
+class FoolboxStyleAttack:
+    """One of our attacks without a model, called as foolbox calls its own.
 
     `raw, clipped, success = attack(model, images, criterion, epsilons=...)`. Our points never leave the ball,
     so that raw and clipped are the same.
@@ -93,7 +95,7 @@ class Unaimed:
         seed: seed of all random numbers
         batch_size: how many images are evaluated at once
 
-    >>> _, points, success = Unaimed("fgsm")(
+    >>> _, points, success = FoolboxStyleAttack("fgsm")(
     ...     nn.Flatten(), torch.tensor([[[[0.75, 0.5]]]]), torch.tensor([0]), epsilons=[0.1, 0.25]
     ... )
     >>> success.tolist(), points[1].flatten().tolist()
@@ -126,17 +128,13 @@ class Unaimed:
         """
         module = model if isinstance(model, nn.Module) else _Wrapped(model)
         labels = _labels(criterion)
-        limits = [threat(self.norm, eps) for eps in _listed(epsilons)]
-        aimed = [
-            Aimed(module, self.attack, one, seed=self.seed, batch_size=self.batch_size) for one in limits
-        ]
-        found = [one.outcomes(images, labels) for one in aimed]
+        radii = list(epsilons) if isinstance(epsilons, Iterable) else [epsilons]
+        numbers: dict[str, Any] = {"seed": self.seed, "batch_size": self.batch_size}
+        found = [run(module, self.attack, threat(self.norm, eps), images, labels, **numbers) for eps in radii]
         points, success = [one.adversarial for one in found], torch.stack([~one.robust for one in found])
-        return (
-            (points, list(points), success)
-            if isinstance(epsilons, Iterable)
-            else (points[0], points[0], success[0])
-        )
+        if isinstance(epsilons, Iterable):
+            return points, list(points), success
+        return points[0], points[0], success[0]
 
 
 class _Wrapped(nn.Module):
@@ -163,10 +161,6 @@ def _single(attack: str | Attack[Any]) -> Attack[Any]:
     return plan[0].attack
 
 
-def _listed(epsilons: float | Iterable[float]) -> list[float]:
-    return list(epsilons) if isinstance(epsilons, Iterable) else [epsilons]
-
-
 def _labels(criterion: Any) -> Tensor:
     """Return the true classes of a criterion."""
     if isinstance(criterion, Tensor):
@@ -176,9 +170,3 @@ def _labels(criterion: Any) -> Tensor:
         raise UserError(f"criterion: got a {type(criterion).__name__}, expected labels or Misclassification")
     raw: Tensor = getattr(labels, "raw", labels)
     return raw
-
-
-def _classes(y: NDArray[Any]) -> Tensor:
-    """Read classes that are written as numbers or one-hot."""
-    numbers = y.argmax(axis=1) if y.ndim == 2 else y
-    return torch.from_numpy(numbers.astype(numpy.int64))
