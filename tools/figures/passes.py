@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from soar.errors import UserError
-from soar.evaluation.assessment import Assessment
-from soar.evaluation.attack_result import AttackResult
+from soar.evaluation.assessment import Assessment, AttackResult
 from soar.paper.theory.figures import BLUE, GRAY, ORANGE, drawing
 from soar.paper.theory.table import Rows, Section
 

@@ -14,10 +14,9 @@ from soar.attacks import Outcomes, Progress
 from soar.attacks.attack import Planned
 from soar.distributed import current
 from soar.environment import environment
-from soar.evaluation.assessment import Assessment
-from soar.evaluation.attack_result import AttackResult, describe
+from soar.evaluation.assessment import Assessment, AttackResult, describe
+from soar.evaluation.compare import join
 from soar.evaluation.inspection import inspect, spare_outputs
-from soar.evaluation.joining import join
 from soar.evaluation.journal import Journal, fingerprint
 from soar.evaluation.suites import Plan
 from soar.evaluation.target import Target
@@ -70,7 +69,7 @@ def assess(target: Target, plan: Plan, *, journal: Path | None = None, fast: boo
         attacks=results,
         notes=shard.notes if spare is None else (*shard.notes, spare),
         environment=environment(),
-        predicted=shard.target.predictions,
+        clean_predictions=shard.target.predictions,
         classes=target.class_names,
         weights=target.weights,
     )
@@ -129,8 +128,8 @@ class Shard:
             robust=robust,
             forward=planned.samples * forward,
             backward=planned.samples * backward,
-            seconds=time.monotonic() - began,
-            said=predictions,
+            seconds=round(time.monotonic() - began, 3),
+            predictions=predictions,
         )
 
     def _run(self, planned: Planned, rows: Tensor, bar: Bar, *, of: int, left: int) -> Outcomes:

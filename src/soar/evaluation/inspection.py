@@ -1,4 +1,4 @@
-"""Look at a model's answers before any attack is run: what cannot be evaluated, and what misleads."""
+"""Inspect a model's outputs before any attack is run: what cannot be evaluated, and what misleads attacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from soar.errors import UserError, first_line
-from soar.evaluation.note import Note
+from soar.evaluation.assessment import Note
 from soar.evaluation.target import Target
 from soar.model_state import untouched
 from soar.prediction import logits_of
@@ -65,7 +65,7 @@ def spare_outputs(outputs: int, labels: Tensor, class_names: Sequence[str] = ())
     """Return a note where a model has more outputs than its data has classes.
 
     Args:
-        outputs: how many logits the model gives for an image
+        outputs: how many logits the model returns per image
         labels: true classes of all examples
         class_names: what the classes are called, if that is known
 
@@ -78,7 +78,7 @@ def spare_outputs(outputs: int, labels: Tensor, class_names: Sequence[str] = ())
     """
     if len(class_names) > outputs:
         raise UserError(
-            f"class_names: got {len(class_names)} names, expected at most {outputs}, one an output"
+            f"class_names: got {len(class_names)} names, expected at most {outputs}, one per output"
         )
     highest = int(labels.max()) if len(labels) else outputs
     if class_names:
@@ -90,7 +90,7 @@ def spare_outputs(outputs: int, labels: Tensor, class_names: Sequence[str] = ())
     return Note(
         "outputs",
         f"model: got {outputs} outputs for {known}, expected one for each class;"
-        " an answer beyond the classes counts as wrong: use a last layer of the data's own",
+        " a prediction beyond the classes counts as wrong: use a last layer with one output per class",
     )
 
 
@@ -108,13 +108,12 @@ def _probabilities(logits: Tensor) -> Note | None:
 
 
 def _randomness(model: nn.Module, batch: Tensor, logits: Tensor) -> Note | None:
-    asked = logits[: len(batch)]
-    told = difference(asked, logits_of(model, batch), SAME_BATCH)
-    if told is None:
+    size = difference(logits[: len(batch)], logits_of(model, batch), SAME_BATCH)
+    if size is None:
         return None
     return Note(
         "random",
-        f"model: got answers that differ by {told} when asked twice, expected the same;"
+        f"model: got outputs that differ by {size} between two passes, expected the same;"
         ' the model is randomized: use attacks="rand"',
     )
 
@@ -125,20 +124,20 @@ def _batch_dependence(model: nn.Module, batch: Tensor, logits: Tensor) -> Note |
     except Exception as error:  # whatever the model raises, an attack would meet it with its last example
         reason = first_line(error)
         raise UserError(
-            f"model: got an error for a single image ({reason}), expected answers for batches of any size"
+            f"model: got an error for a single image ({reason}), expected outputs for batches of any size"
         ) from error
     shape = tuple(alone.shape) if isinstance(alone, Tensor) else type(alone).__name__
     if shape != tuple(logits[:1].shape):
         raise UserError(
             f"model: got outputs of shape {shape} for a single image, expected {tuple(logits[:1].shape)}"
         )
-    told = difference(logits[:1], alone, _OTHER_BATCH)
-    if told is None:
+    size = difference(logits[:1], alone, _OTHER_BATCH)
+    if size is None:
         return None
     return Note(
         "batch",
-        f"model: got answers that differ by {told} between an image alone and in a batch, expected the"
-        " same; answers depend on the batch, as with BatchNorm on batch statistics",
+        f"model: got outputs that differ by {size} between an image alone and in a batch, expected the"
+        " same; outputs depend on the batch, as with BatchNorm on batch statistics",
     )
 
 
@@ -155,7 +154,7 @@ def _training_modes(model: nn.Module) -> Note | None:
 
 
 def in_training(model: nn.Module) -> list[str]:
-    """Name the modules in training mode whose answers depend on it.
+    """Return the names of the modules in training mode whose outputs depend on it.
 
     >>> in_training(nn.Sequential(nn.Linear(2, 2), nn.Dropout()))
     ['1']
@@ -165,11 +164,11 @@ def in_training(model: nn.Module) -> list[str]:
 
 
 def difference(logits: Tensor, others: Tensor, rounding: float) -> str | None:
-    """Say by how much answers differ, if that is more than rounding.
+    """Return by how much outputs differ, if that is more than rounding.
 
     Args:
-        logits: the model's answers
-        others: its answers at another time
+        logits: the model's outputs
+        others: its outputs in another pass
         rounding: what is forgiven, in units of the last place of the largest logit
     """
     largest = float(logits.abs().max())

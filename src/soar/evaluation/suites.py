@@ -86,11 +86,11 @@ def standard(*, steps: int = 100, targets: int = 9, queries: int = 5000) -> Plan
 
 @SUITES.register("rand")
 def rand(*, steps: int = 100, samples: int = 20) -> Plan:
-    """For randomized models: APGD-CE and APGD-DLR on the mean of several answers, on survivors only.
+    """For randomized models: APGD-CE and APGD-DLR on the mean of several outputs, on survivors only.
 
     Args:
         steps: of both
-        samples: answers to average at every point
+        samples: outputs to average at every point
     """
     kinds = (APGD(steps=steps), APGD(steps=steps, loss="dlr"))
     return [Planned(attack, survivors_only=True, samples=samples) for attack in kinds]

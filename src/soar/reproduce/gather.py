@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from soar.environment import environment
-from soar.evaluation.attack_result import from_bits
+from soar.evaluation.files import from_bits
 from soar.paper.tables import PaperRow
 from soar.reproduce.measuring.measurement import Experiment, RowPlan
 from soar.reproduce.planning import experiments

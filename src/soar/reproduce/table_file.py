@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from soar.evaluation.attack_result import bits, from_bits
-from soar.evaluation.files import read_json, write_json
+from soar.evaluation.files import bits, from_bits, read_json, write_json
 from soar.evaluation.shapes import Flags
 from soar.reproduce.table_result import Cell, TableResult
 

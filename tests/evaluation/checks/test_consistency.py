@@ -5,9 +5,9 @@ import torch
 from torch import Tensor, nn
 
 from soar.evaluation import inspection
+from soar.evaluation.assessment import Note
 from soar.evaluation.checks import consistency
 from soar.evaluation.checks.shared import SharedAttacks
-from soar.evaluation.note import Note
 from soar.evaluation.target import Target
 from soar.threat import Linf
 from tests.evaluation.checks.made import Linear, images
@@ -84,12 +84,12 @@ def probed(model: nn.Module) -> SharedAttacks:
 
 def test_a_function_of_the_image_is_sound() -> None:
     found = consistency.examine(probed(Linear().eval()))
-    assert found.finding == "sound" and found.sentence == "An image always gets the same answer."
+    assert found.finding == "sound" and found.sentence == "An image always gets the same output."
     assert found.numbers == {"in training mode": 0, "changed buffers": 0} and found.excess == 0
 
 
 @pytest.mark.parametrize(
-    ("model", "odd", "said"),
+    ("model", "odd", "reason"),
     [
         (network(Restless(nn.Dropout())), {"random", "modes"}, "randomized"),
         (Growing(), {"random", "state"}, "randomized"),
@@ -105,9 +105,9 @@ def test_a_function_of_the_image_is_sound() -> None:
     ],
     ids=["dropout", "growing", "counting", "averaging", "batch norm", "batch statistics", "softmax"],
 )
-def test_oddities_are_suspicious(model: nn.Module, odd: set[str], said: str) -> None:
+def test_oddities_are_suspicious(model: nn.Module, odd: set[str], reason: str) -> None:
     found = consistency.examine(probed(model))
-    assert found.finding == "suspicious" and said in found.sentence and found.advice
+    assert found.finding == "suspicious" and reason in found.sentence and found.advice
     assert {name for name in found.numbers if isinstance(found.numbers[name], str)} == odd
     assert found.excess == consistency.EXCESS
 

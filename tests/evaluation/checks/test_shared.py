@@ -5,7 +5,7 @@ import torch
 
 from soar.attacks import PGD
 from soar.evaluation.assess import assess
-from soar.evaluation.checks import black_box, budgets, losses, temperature
+from soar.evaluation.checks import black_box, budgets, losses
 from soar.evaluation.checks.shared import APGD_DLR, ON_CROSS_ENTROPY, ON_MARGINS, PGD_CE, Tempered
 from soar.threat import Linf
 from tests.evaluation.checks.made import Linear, images, shared
@@ -21,8 +21,8 @@ def test_only_what_all_attacks_leave_survives() -> None:
 def test_checks_share_their_attacks() -> None:
     """Four on both losses; Square; longer and oftener; two radii; two without a limit; one softened."""
     under = shared(Linear(factor=100), count=20)
-    for check in (losses, temperature, budgets):
-        check.examine(under)
+    for examine in (losses.examine, losses.examine_temperature, budgets.examine):
+        examine(under)
     black_box.examine(under, queries=10)
     assert len(under._known) == 4 + 1 + 2 + 2 + 2 + 1
 

@@ -1,1 +1,1 @@
-"""Checks for gradient masking: each takes a probe and returns one item of evidence."""
+"""Checks for gradient masking: each looks at the attacks on a target and returns one result."""

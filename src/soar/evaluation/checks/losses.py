@@ -1,56 +1,111 @@
-"""Attacks on the cross-entropy against attacks on margins: does the loss hide what the network shows?"""
+"""Does the cross-entropy hide what the network shows? Attacks on margins, and with softened logits."""
 
 from __future__ import annotations
 
-from soar.evaluation.checks.judgment import HALVED, Thresholds, not_made, share_of
-from soar.evaluation.checks.shared import ON_CROSS_ENTROPY, ON_MARGINS, SharedAttacks
-from soar.evaluation.diagnosis import Evidence, Verdict
+from soar.evaluation.checks.shared import ON_CROSS_ENTROPY, ON_MARGINS, PGD_CE, SharedAttacks
+from soar.evaluation.diagnosis import Check, CheckResult, Thresholds, Verdict
+from soar.evaluation.interval import share_of
+from soar.evaluation.target import Target
+from soar.losses import margin
 from soar.text import percent
 
-CHECK = "losses"
-TITLE = "Attacks on the cross-entropy against attacks on margins"
 # Honest networks lose 1 to 5 points when the loss is changed, MART, which shapes margins, 5 to 9; the SOAR of
 # the paper lost 35 to 50 (AutoAttack, its tables on CIFAR-10 and SVHN).
 LIMITS = Thresholds(suspicious=0.06, masked=0.12)
-RULE = f"cross-entropy attacks leave more examples than margin attacks of equal budget: {LIMITS.rule}{HALVED}"
+# With logits 3 apart, the second class has one twentieth of the first one's probability: enough to steer by.
+GAP = 3.0
+_HALVED = "; less than half is left: masked from the first threshold on"
+LOSSES = Check(
+    "losses",
+    "Attacks on the cross-entropy against attacks on margins",
+    f"cross-entropy attacks leave more examples than margin attacks of equal budget: {LIMITS.rule}{_HALVED}",
+)
+TEMPERATURE = Check(
+    "temperature",
+    "The same attack with softened logits",
+    f"{PGD_CE.label} breaks more once the logits are divided so that correct predictions lead by {GAP:g}"
+    f" in the median: {LIMITS.rule}{_HALVED}",
+)
 
-MEANING: dict[Verdict, str] = {
+_OF_MARGINS: dict[Verdict, str] = {
     "sound": "no more apart than for honest networks",
     "suspicious": "cross-entropy alone overstates the robustness",
     "masked": "the loss hides the way, not the network",
 }
+_OF_SOFTENING: dict[Verdict, str] = {
+    "sound": "the loss hides no more than for honest networks",
+    "suspicious": "the loss hides part of the way",
+    "masked": "the loss, not the network, was stopping the attack",
+}
 
 
-def examine(shared: SharedAttacks) -> Evidence:
-    """Compare what the two kinds of attack leave, on the same examples and with the same budget.
+def examine(shared: SharedAttacks) -> CheckResult:
+    """Compare attacks on the cross-entropy with attacks on margins, of the same budget on the same examples.
 
-    Cross-entropy loses its slope where the softmax saturates; the margin and the difference-of-logits ratio
-    do not. A network that is robust for one of them only is not robust.
+    The gradient of the cross-entropy vanishes where the softmax saturates; those of the margin and the
+    difference-of-logits ratio do not. A network that is robust for one of them only is not robust.
 
     Args:
-        shared: the model under diagnosis
+        shared: the attacks on the target
     """
-    if not shared.target.correct.any():
-        return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
     of_entropy, of_margins = shared.survivors(*ON_CROSS_ENTROPY), shared.survivors(*ON_MARGINS)
-    found = LIMITS.compare(of_entropy, of_margins)
-    judged = found.judged
+    judged, difference = LIMITS.compare(of_entropy, of_margins)
     entropy, margins = share_of(of_entropy), share_of(of_margins)
-    return Evidence(
-        check=CHECK,
-        title=TITLE,
-        finding=judged.finding,
-        sentence=f"Attacks on margins leave {percent(margins)} where those on the cross-entropy leave"
-        f" {percent(entropy)}: {MEANING[judged.finding]}.",
-        rule=RULE,
-        numbers={
+    return LOSSES.result(
+        judged,
+        f"Attacks on margins leave {percent(margins)} where those on the cross-entropy leave"
+        f" {percent(entropy)}: {_OF_MARGINS[judged.finding]}.",
+        {
             **{attack.label: share_of(shared.robust(attack)) for attack in ON_CROSS_ENTROPY + ON_MARGINS},
             "all on cross-entropy": entropy,
             "all on margins": margins,
-            "difference": found.difference,
-            "low": found.low,
-            "high": found.high,
+            **difference,
         },
-        excess=judged.excess,
-        advice="" if judged.finding == "sound" else "soar evaluate RUN --attacks standard",
     )
+
+
+def examine_temperature(shared: SharedAttacks) -> CheckResult:
+    """Repeat an attack on the cross-entropy with the logits divided by a temperature.
+
+    Dividing all logits by one number changes no prediction, so the network is the same and so is the attack;
+    only the loss between them is no longer flat.
+
+    Args:
+        shared: the attacks on the target
+    """
+    gap, temperature = softening(shared.target)
+    before = shared.robust(PGD_CE)
+    after = before if temperature == 1 else shared.robust(PGD_CE, temperature=temperature)
+    judged, difference = LIMITS.compare(before, after)
+    if temperature == 1:
+        sentence = f"Correct predictions lead by {gap:.2g} in the median: no saturation had to be undone."
+    else:
+        sentence = (
+            f"{PGD_CE.label} leaves {percent(share_of(before))}, and {percent(share_of(after))} where the"
+            f" logits are divided by {temperature:,.1f}: {_OF_SOFTENING[judged.finding]}."
+        )
+    return TEMPERATURE.result(
+        judged,
+        sentence,
+        {
+            "temperature": temperature,
+            "median gap": gap,
+            PGD_CE.label: share_of(before),
+            f"{PGD_CE.label} softened": share_of(after),
+            **difference,
+        },
+    )
+
+
+def softening(target: Target) -> tuple[float, float]:
+    """Return the median lead of correct predictions over the next class, and the temperature for `GAP`.
+
+    Args:
+        target: at least one of its images is correctly classified
+
+    Returns:
+        The lead in logits, and the temperature, which is at least 1.
+    """
+    leads = -margin(target.logits, target.y)
+    gap = float(leads[target.correct.to(leads.device)].double().median())
+    return gap, max(1.0, gap / GAP)

@@ -10,7 +10,7 @@ from typing import Any
 from soar.attacks.attack import ATTACKS
 from soar.errors import printable
 from soar.evaluation import Assessment
-from soar.evaluation.attack_result import describe
+from soar.evaluation.assessment import describe
 from soar.evaluation.suites import SUITES, resolve
 
 _PROGRAMS = {"soar": ("soar",), "__main__.py": ("python", "-m", "soar")}

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from soar.attacks.attack import ATTACKS, Attack
 from soar.evaluation import evaluate
-from soar.evaluation.attack_result import from_bits
+from soar.evaluation.files import from_bits
 from soar.model_state import probing
 from soar.prediction import predict
 from soar.reproduce.measuring.subject import BATCH, Found, Subject, share

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from soar.evaluation.checks.slopes import gradient_numbers
+from soar.evaluation.checks.gradients import gradient_numbers
 from soar.evaluation.target import Target
 from soar.reproduce.measuring.subject import BATCH, Found, Subject
 
