@@ -211,8 +211,8 @@ def test_randomized_outputs_are_seen_with_their_size() -> None:
     steps = iter(range(10))
     (warning,) = found(Body(Does(lambda x: 0 * x + torch.tensor([2.0, 0, 0, 0]) + 0.25 * next(steps))))
     assert warning == (
-        "model: got outputs that differ by up to 0.25 (largest logit 2) between two passes, expected the same;"
-        ' the model is randomized: use attacks="rand"'
+        "model: got outputs that differ by up to 0.25 (largest logit 2) between two passes, expected the"
+        ' same; the model is randomized: use attacks="rand"'
     )
 
 

@@ -14,11 +14,11 @@ from soar.attacks import Outcomes, Progress
 from soar.attacks.attack import Planned
 from soar.distributed import current
 from soar.environment import environment
-from soar.evaluation.assessment import Assessment, AttackResult, describe
+from soar.evaluation.assessment import Assessment, AttackResult
 from soar.evaluation.compare import join
 from soar.evaluation.inspection import inspect, spare_outputs
 from soar.evaluation.journal import Journal, fingerprint
-from soar.evaluation.suites import Plan
+from soar.evaluation.suites import Plan, describe
 from soar.evaluation.target import Target
 from soar.fuse import inference_copy
 from soar.progress import Mode

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from soar import values
-from soar.attacks.attack import Planned
 from soar.errors import printable, unknown
 from soar.evaluation.diagnosis import Diagnosis, Verdict
 from soar.evaluation.files import plain_fields, read_json, tensor_of, write_json
@@ -199,7 +198,11 @@ class Assessment:
 
     @staticmethod
     def from_dict(stored: dict[str, Any]) -> Assessment:
-        """Restore what `as_dict` returned."""
+        """Restore what `as_dict` returned.
+
+        Raises:
+            ValueError: if parts of it contradict each other
+        """
         restored = {
             "threat": threat(**stored["threat"]),
             "attacks": tuple(AttackResult(**_restored(AttackResult, one)) for one in stored["attacks"]),
@@ -208,7 +211,10 @@ class Assessment:
             "diagnosis": stored["diagnosis"] and Diagnosis.from_dict(stored["diagnosis"]),
             "weights": stored["weights"] and Weights.from_dict(stored["weights"]),
         }
-        return Assessment(**_restored(Assessment, stored) | restored)
+        found = Assessment(**_restored(Assessment, stored) | restored)
+        _check_lengths(found, stored["examples"])
+        _check_outcomes(found, {name: one["share"] for name, one in stored["accuracy"].items()})
+        return found
 
     def save(self, path: Path | str) -> None:
         """Write everything to a JSON file, whole or not at all."""
@@ -230,30 +236,6 @@ class Assessment:
         raise unknown("attack", name, self.names, "assessment")
 
 
-def describe(planned: Planned) -> dict[str, Any]:
-    """Return an attack's name, its numbers and the rules of its use, as they are stored.
-
-    >>> from soar.attacks import FGSM
-    >>> describe(Planned(FGSM()))["name"]
-    'FGSM'
-    """
-    attack = planned.attack
-    numbers = {one.name: getattr(attack, one.name) for one in fields(attack)}  # type: ignore[arg-type]
-    parameters = {
-        key: value
-        if isinstance(value, bool | int | float | str | None)
-        else getattr(value, "__name__", None) or str(value)
-        for key, value in numbers.items()
-        if not isinstance(value, nn.Module)
-    }
-    return {
-        "name": type(attack).__name__,
-        "parameters": parameters,
-        "survivors_only": planned.survivors_only,
-        "samples": planned.samples,
-    }
-
-
 def tensors(record: Assessment | AttackResult | type[Assessment | AttackResult]) -> list[str]:
     """Return the names of the fields with an entry for each example."""
     return [one.name for one in fields(record) if "Tensor" in str(one.type)]
@@ -268,3 +250,39 @@ def _restored(kind: type[Assessment | AttackResult], stored: dict[str, Any]) -> 
     """Return the stored fields of a record, with tensors in place of what stands for them."""
     kept = {one.name: stored[one.name] for one in fields(kind)}
     return kept | {name: tensor_of(stored[name]) for name in tensors(kind)}
+
+
+def _check_lengths(found: Assessment, examples: int) -> None:
+    """Refuse tensors that do not have an entry for each example, and examples that are there twice."""
+    records: dict[str, Assessment | AttackResult] = {"": found}
+    records |= {f"attacks[{place}].": one for place, one in enumerate(found.attacks)}
+    for where, record in records.items():
+        for name in tensors(record):
+            value = getattr(record, name)
+            if value is not None and len(value) != examples:
+                raise ValueError(f"{where}{name} has {len(value)} entries for {examples} examples")
+    if len(found.index.unique()) < examples:
+        raise ValueError("index names an example twice")
+    if found.classes and examples and (highest := int(found.labels.max())) >= len(found.classes):
+        raise ValueError(f"label {highest} has no name in classes, which are {len(found.classes)}")
+
+
+def _check_outcomes(found: Assessment, shares: dict[str, float]) -> None:
+    """Refuse labels, flags, predictions and shares that contradict each other."""
+    if len(set(found.names)) < len(found.names):
+        raise ValueError("two attacks have the same label")
+    if shares.keys() != set(found.names):
+        raise ValueError("accuracy does not name clean, the attacks and the worst case")
+    columns = [("clean_predictions", found.clean_predictions, "correct", found.correct)]
+    for place, result in enumerate(found.attacks):
+        columns.append((f"attacks[{place}].predictions", result.predictions, "robust", result.robust))
+        if bool((result.robust & ~found.correct).any()):
+            raise ValueError(f"attacks[{place}].robust has examples that are not correct")
+    for name, predictions, flags_name, flags in columns:
+        if predictions is None or not bool((wrong := (predictions == found.labels) != flags).any()):
+            continue
+        first = int(wrong.nonzero()[0])
+        raise ValueError(f"{name}[{first}] is {int(predictions[first])} but {flags_name} says otherwise")
+    for name, share in shares.items():
+        if abs(share - found.accuracy(name)) > 1e-9:
+            raise ValueError(f"accuracy of {name} is {share} but the examples give {found.accuracy(name)}")

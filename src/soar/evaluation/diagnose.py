@@ -9,8 +9,7 @@ from pathlib import Path
 from torch import nn
 
 from soar.environment import environment
-from soar.evaluation.checks import black_box, budgets, consistency, gradients, losses, taylor
-from soar.evaluation.checks.shared import SharedAttacks
+from soar.evaluation.checks import SharedAttacks, budgets, comparisons, consistency, gradients, taylor
 from soar.evaluation.diagnosis import Check, CheckResult, Diagnosis
 from soar.evaluation.examples import Data
 from soar.evaluation.first_look import NO_CORRECT
@@ -26,11 +25,11 @@ CHECKS: dict[str, tuple[Check, Callable[[SharedAttacks], CheckResult]]] = {
     for check, examine in (
         (consistency.CONSISTENCY, consistency.examine),
         (gradients.GRADIENTS, gradients.examine),
-        (losses.LOSSES, losses.examine),
-        (losses.TEMPERATURE, losses.examine_temperature),
+        (comparisons.LOSSES, comparisons.examine_losses),
+        (comparisons.TEMPERATURE, comparisons.examine_temperature),
         (taylor.TAYLOR, taylor.examine),
         (budgets.BUDGETS, budgets.examine),
-        (black_box.BLACK_BOX, black_box.examine),
+        (comparisons.BLACK_BOX, comparisons.examine_black_box),
     )
 }
 """every check by its name, the cheap ones first"""

@@ -21,6 +21,7 @@ from soar.errors import UserError, first_line
 from soar.inputs import check_images
 
 _AT_ONCE = 256
+_NO_IMAGES = "data: got no images, expected at least one"
 _SEED = 0
 # A random order of two or three examples may well be the same twice.
 _DRAWS = 4
@@ -86,7 +87,7 @@ def gather(data: Data) -> LabeledImages:
         )
     check_images(found.images, found.labels)
     if not len(found.labels):
-        raise UserError("data: got no images, expected at least one")
+        raise UserError(_NO_IMAGES)
     return found
 
 
@@ -116,13 +117,15 @@ def _loaded(data: TorchDataset[Any] | DataLoader[Any]) -> tuple[Tensor, Tensor]:
         raise UserError(f"data: the {type(data).__name__} fails ({first_line(error)})") from error
     for batch in batches:
         if not (isinstance(batch, tuple | list) and len(batch) == 2):
-            raise UserError(f"data: got batches of {_kind(batch)}, expected (images, labels)")
+            kind = f"{len(batch)} parts" if isinstance(batch, tuple | list) else type(batch).__name__
+            raise UserError(f"data: got batches of {kind}, expected (images, labels)")
     if not batches:
-        return torch.empty(0, 1, 1, 1), torch.empty(0, dtype=torch.int64)
+        raise UserError(_NO_IMAGES)
     images, labels = (
-        [_tensor(batch[k], name) for batch in batches] for k, name in enumerate(("images", "labels"))
+        _joined([_tensor(batch[k], name) for batch in batches], name)
+        for k, name in enumerate(("images", "labels"))
     )
-    return _joined(images, "images"), _joined(labels, "labels")
+    return images, labels
 
 
 def _joined(parts: list[Tensor], name: str) -> Tensor:
@@ -133,10 +136,6 @@ def _joined(parts: list[Tensor], name: str) -> Tensor:
     if not all(part.dim() for part in parts):
         raise UserError(f"{name}: got a single number for a batch, expected one entry for each example")
     return torch.cat(parts)
-
-
-def _kind(batch: Any) -> str:
-    return f"{len(batch)} parts" if isinstance(batch, tuple | list) else type(batch).__name__
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import torch
 
 from soar.errors import first_line
 from soar.evaluation.assessment import Assessment, AttackResult
-from soar.evaluation.checks import black_box, consistency, gradients, losses
+from soar.evaluation.checks import comparisons, consistency, gradients
 from soar.evaluation.diagnosis import CheckResult, Diagnosis
 from soar.evaluation.interval import counted, share_of
 from soar.evaluation.target import Target
@@ -101,12 +101,12 @@ def _by_loss(found: Assessment) -> CheckResult | None:
     if not pairs:
         return None
     ce, margin = max(pairs, key=lambda pair: share_of(pair[0].robust) - share_of(pair[1].robust))
-    judged, difference = losses.LIMITS.compare(ce.robust, margin.robust)
+    judged, difference = comparisons.LIMITS.compare(ce.robust, margin.robust)
     numbers = {ce.label: share_of(ce.robust), margin.label: share_of(margin.robust), **difference}
     sentence = f"{margin.label} leaves {percent(share_of(margin.robust))} where {ce.label} leaves"
     sentence += f" {percent(share_of(ce.robust))}"
     hides = "" if judged.finding == "sound" else ", so the cross-entropy hides a way that the network has"
-    return losses.LOSSES.result(judged, f"{sentence}{hides}.", numbers, advice=_ADVICE)
+    return comparisons.LOSSES.result(judged, f"{sentence}{hides}.", numbers, advice=_ADVICE)
 
 
 def _by_black_box(found: Assessment) -> CheckResult | None:
@@ -119,10 +119,10 @@ def _by_black_box(found: Assessment) -> CheckResult | None:
     left = torch.stack([found.correct, *(one.robust for one in white)]).all(dim=0)
     worst = max(black, key=lambda one: share_of(left & ~one.robust))
     broken, low, high = counted(left & ~worst.robust)
-    limits, rule = black_box.LIMITS, ""
+    limits, rule = comparisons.BLACK_BOX_LIMITS, ""
     if all(_loss(one) == "ce" for one in long):
         # On any network attacks on the cross-entropy alone leave as much as the other check allows.
-        limits = losses.LIMITS
+        limits = comparisons.LIMITS
         rule = f"examples that cross-entropy attacks leave and others break: {limits.rule}"
     judged = limits.judge(broken, low)
     sentence = (
@@ -131,7 +131,7 @@ def _by_black_box(found: Assessment) -> CheckResult | None:
     sentence += "." if judged.finding == "sound" else " without any, so the gradients lead nowhere."
     numbers: dict[str, float | int | str | None] = {"white-box": share_of(left), worst.label: broken}
     numbers |= {"low": low, "high": high}
-    return black_box.BLACK_BOX.result(judged, sentence, numbers, advice=_ADVICE, rule=rule)
+    return comparisons.BLACK_BOX.result(judged, sentence, numbers, advice=_ADVICE, rule=rule)
 
 
 def _needs_no_gradients(attack: AttackResult) -> bool:

@@ -43,9 +43,25 @@ _PRE = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}</
 
 def table(assessment: Assessment) -> Table:
     """Return a table of one assessment: clean, each attack, worst case, with intervals and passes."""
-    headings = ("accuracy", "95% interval", "forward", "backward", "seconds")
-    made = _empty(_title(assessment), _caption(assessment), headings)
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    title = f"{assessment.model} on {len(assessment)} images of {assessment.data}, {assessment.threat}"
+    caption = "forward and backward: passes per image"
     cumulative = {result.label for result in assessment.attacks if result.survivors_only}
+    if cumulative:
+        caption += "\n* on what earlier attacks have left; the accuracy is what is left then"
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        title=_as_it_is(title, "table.title"),
+        title_justify="left",
+        caption=Text(caption, "table.caption"),
+        caption_justify="left",
+    )
+    made.add_column("attack")
+    for heading in ("accuracy", "95% interval", "forward", "backward", "seconds"):
+        made.add_column(heading, justify="right")
     seconds = {result.label: result.seconds for result in assessment.attacks}
     for name in assessment.names:
         forward, backward = assessment.passes(name)
@@ -130,38 +146,8 @@ def _recorded(renderable: RenderableType) -> Console:
     return console
 
 
-def _empty(title: str, caption: list[str], headings: tuple[str, ...]) -> Table:
-    """Make a table without rows, whose first column names the attacks."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(
-        box=box.SIMPLE_HEAD,
-        title=_as_it_is(title, "table.title"),
-        title_justify="left",
-        caption=Text("\n").join(_as_it_is(line, "table.caption") for line in caption),
-        caption_justify="left",
-    )
-    made.add_column("attack")
-    for heading in headings:
-        made.add_column(heading, justify="right")
-    return made
-
-
 def _as_it_is(text: str, style: str = "") -> Text:
     """Return a text that may hold anyone's names: no brackets are markup, no character moves the cursor."""
     from rich.text import Text
 
     return Text(printable(text), style=style)
-
-
-def _caption(assessment: Assessment) -> list[str]:
-    caption = ["forward and backward: passes per image"]
-    if any(result.survivors_only for result in assessment.attacks):
-        caption.append("* on what earlier attacks have left; the accuracy is what is left then")
-    return caption
-
-
-def _title(assessment: Assessment) -> str:
-    return f"{assessment.model} on {len(assessment)} images of {assessment.data}, {assessment.threat}"

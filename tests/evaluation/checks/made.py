@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from soar import randomness
 from soar.attacks import Attack
-from soar.evaluation.checks.shared import SharedAttacks
+from soar.evaluation.checks import SharedAttacks
 from soar.evaluation.target import Target
 from soar.threat import L2, Linf, Threat
 

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from soar.attacks import PGD, Attack
-from soar.evaluation.checks import budgets
-from soar.evaluation.checks.shared import SharedAttacks
+from soar.evaluation.checks import SharedAttacks, budgets
 from soar.evaluation.target import Target
 from soar.threat import L2, Linf, Threat
 from tests.evaluation.checks.made import Behind, Linear, Wall, images, rounded, shared, told

@@ -6,8 +6,7 @@ from torch import Tensor, nn
 
 from soar.evaluation import inspection
 from soar.evaluation.assessment import Note
-from soar.evaluation.checks import consistency
-from soar.evaluation.checks.shared import SharedAttacks
+from soar.evaluation.checks import SharedAttacks, consistency
 from soar.evaluation.target import Target
 from soar.threat import Linf
 from tests.evaluation.checks.made import Linear, images

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from soar import losses
-from soar.evaluation.checks import gradients
+from soar.evaluation.checks import SharedAttacks, gradients
 from soar.evaluation.checks.gradients import (
     GradientNumbers,
     gradient_numbers,
@@ -16,7 +16,6 @@ from soar.evaluation.checks.gradients import (
     is_lost,
     rounding,
 )
-from soar.evaluation.checks.shared import SharedAttacks
 from soar.evaluation.target import Target
 from soar.model_state import placement
 from soar.threat import L2, Linf, Threat

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from soar import epsilon
 from soar.attacks import PGD
-from soar.evaluation.checks.shared import PGD_CE, SharedAttacks
+from soar.evaluation.checks import PGD_CE, SharedAttacks
 from soar.evaluation.diagnosis import Check, CheckResult, Judgment, Thresholds
 from soar.evaluation.interval import counted, paired, share_of
 from soar.evaluation.target import Target

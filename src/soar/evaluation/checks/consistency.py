@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from soar.errors import UserError
 from soar.evaluation import inspection
 from soar.evaluation.assessment import Note, NoteKind
-from soar.evaluation.checks.shared import SharedAttacks
+from soar.evaluation.checks import SharedAttacks
 from soar.evaluation.diagnosis import Check, CheckResult, Judgment
 from soar.model_state import placement, untouched
 from soar.prediction import logits_of

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from soar import losses, randomness
 from soar.attacks.pgd import climb, usual_step_length
-from soar.evaluation.checks.shared import SharedAttacks
+from soar.evaluation.checks import SharedAttacks
 from soar.evaluation.diagnosis import Check, CheckResult, Judgment, Thresholds
 from soar.evaluation.interval import wilson
 from soar.evaluation.target import Target

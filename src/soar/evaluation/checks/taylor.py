@@ -12,8 +12,8 @@ from soar.attacks import PGD, perturb
 from soar.attacks.pgd import climb
 from soar.curvature import exact_product
 from soar.errors import UserError
+from soar.evaluation.checks import SharedAttacks
 from soar.evaluation.checks.gradients import input_gradients, rounding
-from soar.evaluation.checks.shared import SharedAttacks
 from soar.evaluation.diagnosis import Check, CheckResult, Thresholds
 from soar.evaluation.interval import wilson
 from soar.evaluation.target import Target
