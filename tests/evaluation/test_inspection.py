@@ -261,12 +261,12 @@ def test_outputs_that_depend_on_the_batch_are_seen() -> None:
     [
         (
             nn.BatchNorm1d(CLASSES, track_running_stats=False),
-            r"model: got an error for a single image \(ValueError: Expected more than 1 value .*\),"
-            " expected outputs for batches of any size",
+            r"model: fails on 1 images of shape 1 x 3 x 3 \(ValueError: Expected more than 1 value .*\);"
+            " expected one that takes them",
         ),
         (
             Does(torch.squeeze),
-            r"model: got outputs of shape \(4,\) for a single image, expected \(1, 4\)",
+            r"model: got outputs of shape \(4,\), expected logits of shape \(examples, classes\)",
         ),
     ],
 )

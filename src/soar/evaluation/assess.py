@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,20 +43,16 @@ def assess(target: Target, plan: Plan, *, journal: Path | None = None, fast: boo
     """
     world = current()
     description = f"{[describe(one) for one in plan]} {target.threat} {target.seed} {target.data_name}"
-    record = (
-        nullcontext(None)
-        if journal is None
-        else Journal(
-            journal, fingerprint(target.model, description, target.images, target.labels), world.rank
-        )
-    )
+    known = None
+    if journal is not None:
+        owner = fingerprint(target.model, description, target.images, target.labels)
+        known = Journal(journal, owner, world.rank)
     mode: Mode = target.progress if world.is_main else "quiet"
     part = replace(target.subset(world.shard(len(target))), progress=mode)
-    with record as known:
-        shard = Shard(part, known, fast=fast)
-        outputs = shard.target.logits.shape[1]
-        spare = spare_outputs(outputs, target.labels, target.class_names) if len(part) else None
-        results = tuple(shard.attack(one) for one in plan)
+    shard = Shard(part, known, fast=fast)
+    outputs = shard.target.logits.shape[1]
+    spare = spare_outputs(outputs, target.labels, target.class_names) if len(part) else None
+    results = tuple(shard.attack(one) for one in plan)
     found = Assessment(
         model=target.name,
         data=target.data_name,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from soar.errors import UserError, first_line
+from soar.errors import UserError
 from soar.evaluation.assessment import Note
 from soar.evaluation.target import Target
 from soar.model_state import untouched
@@ -52,13 +52,45 @@ def inspect(target: Target) -> tuple[Note, ...]:
     """
     if not len(target):
         return ()
+    with untouched(target.model):
+        return tuple(_notes(target))
+
+
+def _notes(target: Target) -> Iterator[Note]:
     model, logits, batch = target.model, target.logits, target.x[: target.batch_size]
-    with untouched(model):
-        found = [_probabilities(logits), _randomness(model, batch, logits)]
-        if found[-1] is None and len(target) > 1:
-            found.append(_batch_dependence(model, batch, logits))
-        found.append(_training_modes(model))
-    return tuple(note for note in found if note is not None)
+    if _are_probabilities(logits):
+        yield Note(
+            "probabilities",
+            "model: got outputs in [0, 1] that sum to 1, expected logits; the model returns probabilities,"
+            " which weakens attacks on the cross-entropy and on margins: remove the softmax",
+        )
+    noise = difference(logits[: len(batch)], logits_of(model, batch), SAME_BATCH)
+    if noise is not None:
+        yield Note(
+            "random",
+            f"model: got outputs that differ by {noise} between two passes, expected the same;"
+            ' the model is randomized: use attacks="rand"',
+        )
+    # An attack would otherwise fail with its last example.
+    elif len(target) > 1 and (change := difference(logits[:1], logits_of(model, batch[:1]), _OTHER_BATCH)):
+        yield Note(
+            "batch",
+            f"model: got outputs that differ by {change} between an image alone and in a batch, expected the"
+            " same; outputs depend on the batch, as with BatchNorm on batch statistics",
+        )
+    if names := in_training(model):
+        kind = type(model.get_submodule(names[0])).__name__
+        yield Note(
+            "modes",
+            f"model: got {len(names)} BatchNorm or Dropout modules in training mode after model.eval(), such"
+            f" as '{names[0]}' ({kind}), expected none; an overridden train() or forward() puts them there",
+        )
+
+
+def _are_probabilities(logits: Tensor) -> bool:
+    allowed = max(1e-4, 8 * torch.finfo(logits.dtype).eps)
+    sums = logits.double().sum(dim=1)
+    return bool(((sums - 1).abs() <= allowed).all()) and float(logits.min()) >= 0
 
 
 def spare_outputs(outputs: int, labels: Tensor, class_names: Sequence[str] = ()) -> Note | None:
@@ -80,76 +112,17 @@ def spare_outputs(outputs: int, labels: Tensor, class_names: Sequence[str] = ())
         raise UserError(
             f"class_names: got {len(class_names)} names, expected at most {outputs}, one per output"
         )
-    highest = int(labels.max()) if len(labels) else outputs
     if class_names:
-        known = f"{len(class_names)} classes" if len(class_names) < outputs else ""
+        known, is_spare = f"{len(class_names)} classes", len(class_names) < outputs
     else:
-        known = f"labels up to {highest}" if len(labels) >= _ENOUGH and 2 * (highest + 1) < outputs else ""
-    if not known:
+        highest = int(labels.max())
+        known, is_spare = f"labels up to {highest}", len(labels) >= _ENOUGH and 2 * (highest + 1) < outputs
+    if not is_spare:
         return None
     return Note(
         "outputs",
         f"model: got {outputs} outputs for {known}, expected one for each class;"
         " a prediction beyond the classes counts as wrong: use a last layer with one output per class",
-    )
-
-
-def _probabilities(logits: Tensor) -> Note | None:
-    allowed = max(1e-4, 8 * torch.finfo(logits.dtype).eps)
-    sums = logits.double().sum(dim=1)
-    is_one = bool(((sums - 1).abs() <= allowed).all())
-    if not is_one or float(logits.min()) < 0:
-        return None
-    return Note(
-        "probabilities",
-        "model: got outputs in [0, 1] that sum to 1, expected logits; the model returns probabilities, which"
-        " weakens attacks on the cross-entropy and on margins: remove the softmax",
-    )
-
-
-def _randomness(model: nn.Module, batch: Tensor, logits: Tensor) -> Note | None:
-    size = difference(logits[: len(batch)], logits_of(model, batch), SAME_BATCH)
-    if size is None:
-        return None
-    return Note(
-        "random",
-        f"model: got outputs that differ by {size} between two passes, expected the same;"
-        ' the model is randomized: use attacks="rand"',
-    )
-
-
-def _batch_dependence(model: nn.Module, batch: Tensor, logits: Tensor) -> Note | None:
-    try:
-        alone = model(batch[:1].clone())  # it may work in place
-    except Exception as error:  # whatever the model raises, an attack would meet it with its last example
-        reason = first_line(error)
-        raise UserError(
-            f"model: got an error for a single image ({reason}), expected outputs for batches of any size"
-        ) from error
-    shape = tuple(alone.shape) if isinstance(alone, Tensor) else type(alone).__name__
-    if shape != tuple(logits[:1].shape):
-        raise UserError(
-            f"model: got outputs of shape {shape} for a single image, expected {tuple(logits[:1].shape)}"
-        )
-    size = difference(logits[:1], alone, _OTHER_BATCH)
-    if size is None:
-        return None
-    return Note(
-        "batch",
-        f"model: got outputs that differ by {size} between an image alone and in a batch, expected the"
-        " same; outputs depend on the batch, as with BatchNorm on batch statistics",
-    )
-
-
-def _training_modes(model: nn.Module) -> Note | None:
-    names = in_training(model)
-    if not names:
-        return None
-    kind = type(model.get_submodule(names[0])).__name__
-    return Note(
-        "modes",
-        f"model: got {len(names)} BatchNorm or Dropout modules in training mode after model.eval(), such as"
-        f" '{names[0]}' ({kind}), expected none; an overridden train() or forward() puts them there",
     )
 
 

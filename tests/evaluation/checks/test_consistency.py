@@ -158,7 +158,7 @@ def test_what_cannot_be_checked_is_said() -> None:
     found = consistency.examine(probed(Linear(factor=float("nan"))))
     assert found.finding == "inconclusive" and "NaN" in found.sentence
     alone = nn.Sequential(nn.Flatten(), Restless(nn.BatchNorm1d(PIXELS)), nn.Linear(PIXELS, 3))
-    assert "error for a single image" in consistency.examine(probed(alone)).sentence
+    assert "fails on 1 images" in consistency.examine(probed(alone)).sentence
 
 
 def test_every_warning_of_an_inspection_is_known_and_others_are_not() -> None:
