@@ -29,6 +29,7 @@ def plain_fields(record: Any) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """Return a value as it is stored: dictionaries, lists, numbers and texts.
 
+    >>> from soar.threat import Linf
     >>> plain((Linf("8/255"), torch.tensor([3, 1]), torch.tensor([True, False])))
     [{'norm': 'linf', 'eps': '8/255'}, [3, 1], '10']
     """
