@@ -134,13 +134,13 @@ def examine(name: str, expected: str, model: nn.Module, run: runs.Run, examples:
     began = time.process_time()
     found = soar.diagnose(model, run.data().test.first(examples), run.threat(), name=name)
     seconds = round(time.process_time() - began, 1)
-    strongest = found.evidence[0].sentence if found.against else ""
+    strongest = found.checks[0].sentence if found.against else ""
     return Case(name, expected, found.verdict, strongest, findings(found), seconds)
 
 
 def findings(found: Diagnosis) -> dict[str, str]:
     """Return what each check says, in the order of the checks."""
-    return {one.check: one.finding for one in sorted(found.evidence, key=lambda one: one.check)}
+    return {one.check: one.finding for one in sorted(found.checks, key=lambda one: one.check)}
 
 
 def table(cases: list[Case]) -> Table:

@@ -17,7 +17,7 @@ from torch import nn
 from soar.cli.main import main
 from soar.data import Split
 from soar.evaluation.diagnose import CHECKS
-from soar.evaluation.diagnosis import Diagnosis, Evidence, Verdict
+from soar.evaluation.diagnosis import CheckResult, Diagnosis, Verdict
 from soar.threat import Threat
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "masking.py"
@@ -72,10 +72,10 @@ def test_the_table_compares_the_verdict_with_what_it_should_be(
         assert len(split) == 6 and model(split.images.float() / 255).shape == (6, 10)
         finding: Verdict = "masked" if isinstance(model, script.Hidden) else "sound"
         evidence = [
-            Evidence(check=check, title=check, finding=finding, sentence=f"{name}.", rule="by its type")
+            CheckResult(check=check, title=check, finding=finding, sentence=f"{name}.", rule="by its type")
             for check in CHECKS
         ]
-        return Diagnosis(model=name, data="data", threat=threat, examples=6, evidence=tuple(evidence))
+        return Diagnosis(model=name, data="data", threat=threat, examples=6, checks=tuple(evidence))
 
     monkeypatch.setattr(script.soar, "diagnose", diagnose, raising=False)
     folders = ["--baselines", str(tmp_path / "baselines"), "--masking", str(tmp_path / "masking")]

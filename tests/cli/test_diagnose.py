@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -24,11 +25,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_check_is_made_printed_and_kept(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", str(run), "--source", str(run), *FEW]) == 0
     found = Diagnosis.load(run / "diagnosis.json")
-    assert {one.check for one in found.evidence} == set(CHECKS) and found.is_whole
+    assert {one.check for one in found.checks} == set(CHECKS) and found.is_complete
     assert (found.examples, found.threat, found.data) == (12, Linf("0.1"), "fashion-mnist-sample (test)")
     shown = " ".join(capsys.readouterr().out.split())
     assert f"verdict: {found.verdict}" in shown and str(run / "diagnosis.json") in shown.replace(" ", "")
-    assert all(one.title in shown for one in found.evidence)
+    assert all(one.title in shown for one in found.checks)
     assert not list(run.glob("*.partial*"))
 
 
@@ -68,11 +69,11 @@ def test_an_interrupted_diagnosis_goes_on(run: Path, monkeypatch: pytest.MonkeyP
     output = tmp_path / "found.json"
     words = ["diagnose", str(run), *FEW, "--output", str(output)]
 
-    def interrupted(_: object) -> None:
+    def interrupted(_: object) -> NoReturn:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setitem(CHECKS, "black box", interrupted)
+        patch.setitem(CHECKS, "black box", (CHECKS["black box"][0], interrupted))
         assert main(words) == 130
     kept = list(tmp_path.glob("*.partial*"))
     assert kept and not output.exists()

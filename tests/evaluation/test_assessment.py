@@ -10,8 +10,9 @@ from torch import Tensor
 
 from soar.errors import UserError
 from soar.evaluation import Assessment, AttackResult
-from soar.evaluation.diagnosis import Diagnosis, Evidence, Verdict
-from soar.evaluation.note import Note
+from soar.evaluation.assessment import Note
+from soar.evaluation.compare import join
+from soar.evaluation.diagnosis import CheckResult, Diagnosis, Verdict
 from soar.threat import L2, Linf
 from soar.weights import Weights
 
@@ -34,7 +35,7 @@ def result(label: str, robust: str, said: list[int]) -> AttackResult:
         forward=torch.full((count,), 4),
         backward=torch.full((count,), 3),
         seconds=1.5,
-        said=torch.tensor(said),
+        predictions=torch.tensor(said),
     )
 
 
@@ -49,13 +50,13 @@ def assessment(first: int = 0) -> Assessment:
         correct=flags("11110"),
         attacks=(result("A", "11000", [0, 1, 0, 1, 2]), result("B", "10100", [0, 2, 2, 2, 2])),
         environment={"torch": "x"},
-        predicted=PREDICTED,
+        clean_predictions=PREDICTED,
         classes=("bag", "coat", "shoe"),
     )
 
 
 def diagnosis(finding: Verdict = "masked", *, is_whole: bool = False) -> Diagnosis:
-    item = Evidence(
+    item = CheckResult(
         check="gradients",
         title="Slopes",
         finding=finding,
@@ -66,7 +67,7 @@ def diagnosis(finding: Verdict = "masked", *, is_whole: bool = False) -> Diagnos
         advice="attack the margin",
     )
     return Diagnosis(
-        model="net", data="things", threat=Linf("8/255"), examples=5, evidence=(item,), is_whole=is_whole
+        model="net", data="things", threat=Linf("8/255"), examples=5, checks=(item,), is_complete=is_whole
     )
 
 
@@ -88,15 +89,15 @@ def test_passes_are_means_over_all_examples() -> None:
 
 def test_examples_end_where_the_first_success_took_them() -> None:
     found = assessment()
-    ends = {name: said.tolist() for name in found.names if (said := found.said(name)) is not None}
+    ends = {name: said.tolist() for name in found.names if (said := found.predictions(name)) is not None}
     assert ends["clean"] == PREDICTED.tolist()
     assert ends["B"] == [0, 2, 2, 2, 2]
     # The first stays; the second falls to B alone, third and fourth to A first, the last was never right.
     assert ends["worst case"] == [0, 2, 0, 1, 2]
-    turned = replace(found, attacks=found.attacks[::-1]).said("worst case")
+    turned = replace(found, attacks=found.attacks[::-1]).predictions("worst case")
     assert turned is not None and turned.tolist() == [0, 2, 0, 2, 2]
-    old = replace(found.attacks[0], said=None)
-    assert replace(found, attacks=(old, found.attacks[1])).said("worst case") is None
+    old = replace(found.attacks[0], predictions=None)
+    assert replace(found, attacks=(old, found.attacks[1])).predictions("worst case") is None
 
 
 def test_the_verdict_is_that_of_the_diagnosis() -> None:
@@ -119,21 +120,25 @@ def test_saving_and_loading_keeps_everything(tmp_path: Path) -> None:
     assert back.as_dict() == found.as_dict()
     assert back.weights == weights and back.notes == found.notes
     assert back.threat == Linf("8/255") and back.diagnosis == found.diagnosis
-    assert back.attacks[0].said is not None and back.attacks[0].said.tolist() == [0, 1, 0, 1, 2]
+    assert back.attacks[0].predictions is not None and back.attacks[0].predictions.tolist() == [0, 1, 0, 1, 2]
     assert list(path.parent.iterdir()) == [path]
     stored = json.loads(path.read_text())
-    assert stored["format"] == 3 and stored["kind"] == "assessment"
+    assert stored["format"] == 4 and stored["kind"] == "assessment"
     assert stored["threat"] == {"norm": "linf", "eps": "8/255"}
     assert stored["accuracy"]["worst case"]["share"] == 0.2
     assert stored["notes"] == [{"kind": "batch", "message": "odd\n"}]
 
 
 def test_what_is_not_known_stays_unknown(tmp_path: Path) -> None:
-    bare = [replace(one, said=None) for one in assessment().attacks]
-    found = replace(assessment(), predicted=None, classes=(), attacks=tuple(bare))
+    bare = [replace(one, predictions=None) for one in assessment().attacks]
+    found = replace(assessment(), clean_predictions=None, classes=(), attacks=tuple(bare))
     found.save(tmp_path / "a.json")
     back = Assessment.load(tmp_path / "a.json")
-    assert back.said("worst case") is None and back.said("clean") is None and back.said("A") is None
+    assert (
+        back.predictions("worst case") is None
+        and back.predictions("clean") is None
+        and back.predictions("A") is None
+    )
     assert back.as_dict() == found.as_dict()
 
 
@@ -147,7 +152,7 @@ def test_lists_of_numbers_stay_on_one_line(tmp_path: Path) -> None:
     assessment().save(tmp_path / "a.json")
     lines = (tmp_path / "a.json").read_text().splitlines()
     assert ' "index": [0, 1, 2, 3, 4],' in lines
-    assert '   "said": [0, 1, 0, 1, 2],' in lines
+    assert '   "predictions": [0, 1, 0, 1, 2],' in lines
 
 
 @pytest.mark.parametrize(
@@ -165,19 +170,19 @@ def test_some_examples_can_be_picked() -> None:
     picked = assessment().select(torch.tensor([4, 1]))
     assert picked.index.tolist() == [4, 1] and picked.labels.tolist() == [1, 1]
     assert picked.survivors("A").tolist() == [False, True]
-    ends = picked.said("worst case")
+    ends = picked.predictions("worst case")
     assert ends is not None and ends.tolist() == [2, 2]
 
 
-def test_merging_is_joining_two() -> None:
+def test_attacks_that_were_run_apart_are_joined() -> None:
     found = assessment()
     one, other = replace(found, attacks=found.attacks[:1]), replace(found, attacks=found.attacks[1:])
-    assert one.merge(other).as_dict() == found.as_dict()
+    assert join((one, other)).as_dict() == found.as_dict()
     with pytest.raises(UserError, match="assessments differ in threat: got linf 8/255 and l2 1"):
-        found.merge(replace(found, threat=L2(1)))
+        join((found, replace(found, threat=L2(1))))
 
 
 def test_unknown_attacks_get_a_suggestion() -> None:
-    for question in (assessment().accuracy, assessment().said):
+    for question in (assessment().accuracy, assessment().predictions):
         with pytest.raises(UserError, match=r"unknown attack 'worst' .* 'worst case'"):
             question("worst")

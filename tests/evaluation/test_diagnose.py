@@ -35,8 +35,8 @@ def test_the_verdict_on_models_whose_answer_is_known(model: nn.Module, verdict: 
     made = shared(model, norm=norm).target
     found = soar.diagnose(model, made.data, made.threat)
     assert found.verdict == verdict, [one.sentence for one in found.against]
-    assert {one.check for one in found.evidence} == set(CHECKS)
-    assert found.is_whole and found.examples == 80
+    assert {one.check for one in found.checks} == set(CHECKS)
+    assert found.is_complete and found.examples == 80
 
 
 def test_a_model_that_is_never_right_is_inconclusive() -> None:
@@ -44,7 +44,7 @@ def test_a_model_that_is_never_right_is_inconclusive() -> None:
     x, right = made.images, made.labels
     found = soar.diagnose(made.model, (x, (right + 1) % 3), made.threat)
     assert found.verdict == "inconclusive" and found.against == ()
-    assert [one.check for one in found.evidence if one.was_made] == ["consistency"]
+    assert [one.check for one in found.checks if one.was_run] == ["consistency"]
     assert found.summary == "6 of 7 checks could not be made, so it cannot be called sound."
     looked = soar.evaluate(made.model, (x, (right + 1) % 3), made.threat, "fgsm").diagnosis
     assert looked is not None and looked.verdict == "inconclusive"
@@ -65,7 +65,7 @@ def test_every_check_is_told_and_sources_are_used() -> None:
     lines: list[str] = []
     found = soar.diagnose(made.model, made.data, made.threat, sources={"open": Linear()}, say=lines.append)
     assert [line.split(":")[0] for line in lines] == list(CHECKS)
-    box = next(one for one in found.evidence if one.check == "black box")
+    box = next(one for one in found.checks if one.check == "black box")
     assert any("open" in name for name in box.numbers)
 
 
@@ -76,7 +76,7 @@ def test_a_second_call_goes_on_from_the_journal(tmp_path: Path, monkeypatch: pyt
     size = sum(path.stat().st_size for path in tmp_path.iterdir())
     assert size > 0
     again = soar.diagnose(made.model, made.data, made.threat, journal=journal)
-    assert again.evidence == first.evidence
+    assert again.checks == first.checks
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == size, "nothing was attacked again"
 
 

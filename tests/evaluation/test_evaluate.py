@@ -53,7 +53,9 @@ def test_an_assessment_holds_what_the_engine_found() -> None:
     model, x, labels = problem()
     found = evaluate(model, (x, labels), Linf(0.05), ATTACKS, seed=3, name="tiny", data_name="made up")
     assert found.model == "tiny" and found.data == "made up" and found.seed == 3
-    assert torch.equal(found.correct, said(model, x) == labels) and same(found.predicted, said(model, x))
+    assert torch.equal(found.correct, said(model, x) == labels) and same(
+        found.clean_predictions, said(model, x)
+    )
     with torch.no_grad():
         logits = model(x)
     for attack, result in zip(ATTACKS, found.attacks, strict=True):
@@ -61,7 +63,7 @@ def test_an_assessment_holds_what_the_engine_found() -> None:
         alone = run(model, attack, Linf(0.05), x, labels, seed=3, clean_logits=logits)
         assert torch.equal(result.robust, alone.robust)
         assert torch.equal(result.forward, alone.forward) and torch.equal(result.backward, alone.backward)
-        assert same(result.said, alone.predictions) and same(found.said(result.label), alone.predictions)
+        assert same(result.predictions, alone.predictions) and same(found.predictions(result.label), alone.predictions)
     assert found.attacks[2].name == "PGD"
     assert found.attacks[2].parameters["loss"] == "margin" and found.attacks[2].parameters["restarts"] == 2
     assert found.environment["torch"] == torch.__version__
@@ -77,7 +79,9 @@ def test_splits_bring_their_own_identities() -> None:
     assert torch.equal(found.index, indices)
     part = evaluate(model, split.subset(torch.arange(20, 30)), L2(0.1), [PGD(steps=2)])
     assert torch.equal(part.attacks[0].robust, found.attacks[0].robust[20:30])
-    assert found.attacks[0].said is not None and same(part.attacks[0].said, found.attacks[0].said[20:30])
+    assert found.attacks[0].predictions is not None and same(
+        part.attacks[0].predictions, found.attacks[0].predictions[20:30]
+    )
 
 
 class Fragile(nn.Module):
@@ -106,7 +110,7 @@ def test_an_interrupted_evaluation_goes_on_where_it_was(tmp_path: Path) -> None:
     counting = Fragile(model, 10**9)
     resumed = evaluate(counting, *task, batch_size=8, journal=journal, fast=False)
     for one, other in zip(resumed.attacks, whole.attacks, strict=True):
-        assert torch.equal(one.robust, other.robust) and same(one.said, other.said)
+        assert torch.equal(one.robust, other.robust) and same(one.predictions, other.predictions)
         assert torch.equal(one.forward, other.forward) or one.parameters["restarts"] > 1
     fresh = Fragile(model, 10**9)
     evaluate(fresh, *task, batch_size=8, fast=False)
@@ -214,9 +218,9 @@ def test_later_attacks_of_the_standard_suite_see_only_survivors() -> None:
         alone = run(model, one.attack, threat, x, labels, seed=2, clean_logits=logits)
         ends = torch.where(left, alone.predictions, ends)
         left = left & alone.robust
-        assert torch.equal(result.robust, left) and same(result.said, ends)
+        assert torch.equal(result.robust, left) and same(result.predictions, ends)
     assert found.worst_case == left.double().mean()
-    assert same(found.said("worst case"), ends) and len(ends[~left].unique()) > 1
+    assert same(found.predictions("worst case"), ends) and len(ends[~left].unique()) > 1
 
 
 def test_what_an_earlier_attack_broke_stays_where_it_took_it() -> None:
@@ -225,9 +229,9 @@ def test_what_an_earlier_attack_broke_stays_where_it_took_it() -> None:
     found = evaluate(model, (x, labels), Linf("0.05"), [ATTACKS[2], ATTACKS[0], suite])
     strong, weak, first, *_ = found.attacks
     assert bool((weak.robust & ~strong.robust).any()), "the weaker attack leaves some that the other broke"
-    assert first.survivors_only and first.said is not None and strong.said is not None
-    assert torch.equal(first.said == labels, first.robust)
-    assert torch.equal(first.said[~strong.robust], strong.said[~strong.robust])
+    assert first.survivors_only and first.predictions is not None and strong.predictions is not None
+    assert torch.equal(first.predictions == labels, first.robust)
+    assert torch.equal(first.predictions[~strong.robust], strong.predictions[~strong.robust])
 
 
 def test_long_data_are_attacked_in_parts_with_the_same_outcome() -> None:
@@ -235,7 +239,7 @@ def test_long_data_are_attacked_in_parts_with_the_same_outcome() -> None:
     whole = evaluate(model, (x, labels), Linf("0.05"), ATTACKS, batch_size=40)
     parts = evaluate(model, (x, labels), Linf("0.05"), ATTACKS, batch_size=1)
     for one, other in zip(whole.attacks, parts.attacks, strict=True):
-        assert torch.equal(one.robust, other.robust) and same(one.said, other.said)
+        assert torch.equal(one.robust, other.robust) and same(one.predictions, other.predictions)
 
 
 def test_an_interrupted_suite_goes_on_with_its_survivors(tmp_path: Path) -> None:
@@ -250,7 +254,7 @@ def test_an_interrupted_suite_goes_on_with_its_survivors(tmp_path: Path) -> None
     again = evaluate(model, (x, labels), threat, text, journal=journal)
     for one, other in zip(whole.attacks, again.attacks, strict=True):
         assert torch.equal(one.robust, other.robust) and torch.equal(one.forward, other.forward)
-        assert same(one.said, other.said)
+        assert same(one.predictions, other.predictions)
 
 
 def test_a_randomized_model_is_attacked_by_the_mean_of_its_answers() -> None:
@@ -326,9 +330,9 @@ def test_processes_share_the_examples_and_all_know_the_whole(
         found = evaluate(model, (x, labels), Linf(0.05), ATTACKS)
     assert sum(map(len, parts)) == count and max(map(len, parts)) < count
     assert looks[-1] == count and found.verdict == "masked"
-    assert torch.equal(found.index, whole.index) and same(found.predicted, whole.predicted)
+    assert torch.equal(found.index, whole.index) and same(found.clean_predictions, whole.clean_predictions)
     for one, other in zip(found.attacks, whole.attacks, strict=True):
-        assert torch.equal(one.robust, other.robust) and same(one.said, other.said)
+        assert torch.equal(one.robust, other.robust) and same(one.predictions, other.predictions)
 
 
 def test_a_first_look_gets_the_model_some_images_and_the_result(

@@ -76,7 +76,7 @@ def test_evaluations_of_a_loader_and_of_its_tensors_are_the_same() -> None:
     assert whole.worst_case == loaded.worst_case
     assert torch.equal(whole.attacks[0].robust, loaded.attacks[0].robust)
     first, second = (soar.diagnose(model, data, threat) for data in ((X, labels), loader))
-    assert first.evidence == second.evidence
+    assert first.checks == second.checks
 
 
 class Broken(Dataset[Any]):

@@ -58,7 +58,7 @@ def loaded_or_refused(path: Path, load: Callable[[Path], T]) -> T | None:
         (b'{"format": 2, "kind": [1]}', "got something else, expected an assessment written by soar"),
         (b'{"format": 2, "seed": NaN}', "damaged assessment (NaN is not a number that JSON knows)"),
         (b'{"format": 2, "seed": 1e999}', "damaged assessment (1e999 is too large)"),
-        (b'{"format": 3}', "damaged assessment (Object missing required field `kind`)"),
+        (b'{"format": 4}', "damaged assessment (Object missing required field `model`)"),
         (b'{"format": 2, "a":' + b"[" * 100_000, "damaged assessment (RecursionError: "),
         (b'{"format": 2, "seed": ' + b"9" * 5000 + b"}", "damaged assessment (Exceeds the limit"),
     ],
@@ -91,17 +91,17 @@ def test_one_kind_is_not_taken_for_another(tmp_path: Path) -> None:
     assert said == "got an assessment, expected a diagnosis written by soar"
 
 
-@pytest.mark.parametrize("version", [0, 1, 2, 4, 99, "99", 3.5, True, None, [2]])
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 99, "99", 3.5, True, None, [2]])
 def test_other_versions_are_refused_by_name(tmp_path: Path, version: object) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps(whole() | {"format": version}))
     assert complaint(path) == (
-        f"got version {version!r} of the assessment format, expected 3;"
+        f"got version {version!r} of the assessment format, expected 4;"
         " it was written by another version of soar"
     )
-    path.write_text(json.dumps(diagnosis().as_dict() | {"format": 3}))
+    path.write_text(json.dumps(diagnosis().as_dict() | {"format": 2}))
     said = complaint(path, Diagnosis.load)
-    assert said.startswith("got version 3 of the diagnosis format, expected 2;")
+    assert said.startswith("got version 2 of the diagnosis format, expected 3;")
 
 
 def put(*way: Any, value: Any) -> Change:
@@ -129,15 +129,21 @@ DAMAGE: list[tuple[Change, str]] = [
         "Expected `int`, got `bool` - at `$.attacks[0].backward",
     ),
     (put("attacks", 0, "forward", 2, value=10**30), "Expected `int` <= 9007199254740991"),
-    (put("attacks", 0, "said", 0, value=2), "attacks[0].said[0] is 2 but robust says otherwise"),
-    (put("attacks", 0, "said", 4, value=1), "attacks[0].said[4] is 1 but robust says otherwise"),
+    (
+        put("attacks", 0, "predictions", 0, value=2),
+        "predictions[0] is 2 but robust says otherwise",
+    ),
+    (
+        put("attacks", 0, "predictions", 4, value=1),
+        "predictions[4] is 1 but robust says otherwise",
+    ),
     (put("attacks", 1, "label", value="A"), "two attacks have the same label"),
     (put("attacks", 1, "label", value="clean"), "two attacks have the same label"),
     (put("attacks", 1, "label", value="C"), "accuracy does not name clean, the attacks and the worst case"),
     (put("attacks", 0, "samples", value=0), "Expected `int` >= 1 - at `$.attacks[0].samples`"),
     (put("attacks", 0, "other", value=0), "Object contains unknown field `other` - at `$.attacks[0]`"),
     (put("attacks", 0, value=[]), "Expected `object`, got `array` - at `$.attacks[0]`"),
-    (put("predicted", 0, value=1), "predicted[0] is 1 but correct says otherwise"),
+    (put("clean_predictions", 0, value=1), "clean_predictions[0] is 1 but correct says otherwise"),
     (put("index", 0, value=4), "index names an example twice"),
     (put("index", 0, value="0"), "Expected `int`, got `str` - at `$.index[0]`"),
     (put("labels", 0, value=7), "label 7 has no name in classes, which are 3"),
@@ -153,13 +159,13 @@ DAMAGE: list[tuple[Change, str]] = [
         put("accuracy", "worst case", "share", value=0.4),
         "accuracy of worst case is 0.4 but the examples give 0.2",
     ),
-    (put("diagnosis", "evidence", 0, "finding", value="fine"), "Invalid enum value 'fine'"),
-    (put("diagnosis", "format", value=3), "Invalid enum value 3 - at `$.diagnosis.format`"),
+    (put("diagnosis", "checks", 0, "finding", value="fine"), "Invalid enum value 'fine'"),
+    (put("diagnosis", "format", value=2), "Invalid enum value 2 - at `$.diagnosis.format`"),
     (put("weights", value={"file": "w", "sha256": "0", "step": 1}), "Expected `str` matching regex"),
     (lambda tree: tree.pop("seed"), "Object missing required field `seed`"),
     (
-        lambda tree: tree["attacks"][0].pop("said"),
-        "Object missing required field `said` - at `$.attacks[0]`",
+        lambda tree: tree["attacks"][0].pop("predictions"),
+        "Object missing required field `predictions` - at `$.attacks[0]`",
     ),
     (lambda tree: tree["threat"].pop("eps"), "Object missing required field `eps` - at `$.threat`"),
 ]
@@ -227,7 +233,7 @@ def test_a_file_that_was_tampered_with_loads_or_gets_one_line(tmp_path: Path, da
         return
     # What loads is whole: every question has an answer, and saving it again loses nothing.
     for name in found.names:
-        said = found.said(name)
+        said = found.predictions(name)
         assert 0 <= found.accuracy(name) <= 1 and (said is None or len(said) == len(found))
     found.save(path)
     assert Assessment.load(path).as_dict() == found.as_dict()

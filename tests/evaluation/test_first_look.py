@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from soar.attacks import PGD
 from soar.evaluation import Assessment, AttackResult
-from soar.evaluation.diagnosis import Diagnosis, Evidence
+from soar.evaluation.assessment import Note
+from soar.evaluation.diagnosis import CheckResult, Diagnosis
 from soar.evaluation.evaluate import evaluate_target
 from soar.evaluation.first_look import MOST_EXAMPLES, first_look, one_line
-from soar.evaluation.note import Note
 from soar.evaluation.suites import Wanted
 from soar.evaluation.target import Target
 from soar.threat import L2, Linf
@@ -62,17 +62,17 @@ def target(model: nn.Module, x: Tensor, labels: Tensor | None = None, **options:
     return Target(model=model, data=(x, labels), threat=Linf("8/255"), seed=3, **options)
 
 
-def looked(*attacks: AttackResult, notes: tuple[Note, ...] = ()) -> dict[str, Evidence]:
+def looked(*attacks: AttackResult, notes: tuple[Note, ...] = ()) -> dict[str, CheckResult]:
     """Look at made results of a linear model; give the evidence by its check."""
     found = first_look(target(Linear(), images(20)), assessment(*attacks, notes=notes))
-    return {one.check: one for one in found.evidence}
+    return {one.check: one for one in found.checks}
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 @pytest.mark.parametrize("attacks", ["quick", "fgsm", "square:queries=20"])
 def test_a_linear_model_is_sound(norm: str, attacks: str) -> None:
     found, _ = assessed(Linear(), attacks, norm)
-    assert found.verdict == "sound" and one_line(found) == "" and not found.is_whole
+    assert found.verdict == "sound" and one_line(found) == "" and not found.is_complete
     assert isinstance(found.threat, Linf if norm == "linf" else L2)
 
 
@@ -88,7 +88,7 @@ def test_a_rounding_model_is_masked() -> None:
     found, _ = assessed(Behind(rounded))
     assert found.verdict == "masked"
     assert one_line(found) == (
-        "masked: the slope of the cross-entropy is zero on 100.0% of the images; so is that of the margin:"
+        "masked: the gradient of the cross-entropy is zero on 100.0% of the images; so is that of the margin:"
         " the model itself hides it, as rounding does; run soar diagnose RUN"
     )
 
@@ -96,7 +96,7 @@ def test_a_rounding_model_is_masked() -> None:
 def test_it_names_what_was_assessed() -> None:
     found = first_look(target(Linear(), images(20)), assessment())
     assert (found.model, found.data, found.examples, found.seed) == ("made", "numbers", COUNT, 3)
-    assert [one.check for one in found.evidence] == ["consistency", "gradients"]
+    assert [one.check for one in found.checks] == ["consistency", "gradients"]
 
 
 CE, MARGIN = {"loss": "ce"}, {"loss": "margin"}
@@ -221,7 +221,7 @@ def test_it_costs_four_passes_over_a_few_images_and_leaves_the_model_as_it_was()
     labels = Linear()(x).argmax(dim=1)
     found = first_look(target(model, x, labels, batch_size=50), assessment())
     assert model.asked == 4 * MOST_EXAMPLES
-    assert {one.check: one for one in found.evidence}["gradients"].numbers["precision"] == "float64"
+    assert {one.check: one for one in found.checks}["gradients"].numbers["precision"] == "float64"
     assert model.training and all(one.requires_grad and one.grad is None for one in model.parameters())
     assert all(torch.equal(before[name], one) for name, one in model.state_dict().items())
     assert torch.equal(numbers, torch.get_rng_state())
@@ -230,7 +230,7 @@ def test_it_costs_four_passes_over_a_few_images_and_leaves_the_model_as_it_was()
 def test_bytes_are_images_too() -> None:
     model, x = Linear(), (255 * images(20)).to(torch.uint8)
     found = first_look(target(model, x, model(x / 255).argmax(dim=1)), assessment())
-    assert {one.check: one for one in found.evidence}["gradients"].numbers["examples"] == 20
+    assert {one.check: one for one in found.checks}["gradients"].numbers["examples"] == 20
 
 
 class Refusing(nn.Module):
@@ -243,7 +243,7 @@ class Refusing(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("model", "x", "labels", "said"),
+    ("model", "x", "labels", "reason"),
     [
         (Refusing(), torch.tensor([[[[0.9, 0.1]]]]), torch.tensor([0]), "RuntimeError: no gradients)"),
         (Linear(), images(4), Linear()(images(4)).argmin(dim=1), "no clean image"),
@@ -251,10 +251,10 @@ class Refusing(nn.Module):
     ],
     ids=["refusing", "all wrong", "other shape"],
 )
-def test_it_never_raises(model: nn.Module, x: Tensor, labels: Tensor, said: str) -> None:
+def test_it_never_raises(model: nn.Module, x: Tensor, labels: Tensor, reason: str) -> None:
     found = first_look(target(model, x, labels), assessment())
-    slopes = {one.check: one for one in found.evidence}["gradients"]
-    assert found.verdict == "inconclusive" and said in slopes.sentence and "\n" not in slopes.sentence
+    slopes = {one.check: one for one in found.checks}["gradients"]
+    assert found.verdict == "inconclusive" and reason in slopes.sentence and "\n" not in slopes.sentence
 
 
 def test_no_attack_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,5 +270,5 @@ def test_one_line_begins_small_but_keeps_the_names_of_attacks() -> None:
         "masked: PGD-20 margin leaves 15.0% where PGD-20 leaves 50.0%, so the cross-entropy hides a way"
         " that the network has; run soar diagnose RUN"
     )
-    whole = replace(found, is_whole=True)
+    whole = replace(found, is_complete=True)
     assert one_line(whole).endswith("; next: soar diagnose RUN")

@@ -207,12 +207,12 @@ def test_every_row_must_be_a_distribution_to_be_probabilities(
     assert [one.kind for one in warnings] == ["probabilities"] * is_distribution
 
 
-def test_randomized_answers_are_seen_with_their_size() -> None:
+def test_randomized_outputs_are_seen_with_their_size() -> None:
     steps = iter(range(10))
     (warning,) = found(Body(Does(lambda x: 0 * x + torch.tensor([2.0, 0, 0, 0]) + 0.25 * next(steps))))
     assert warning == (
-        "model: got answers that differ by up to 0.25 (largest logit 2) when asked twice, expected the same;"
-        ' the model is randomized: use attacks="rand"'
+        "model: got outputs that differ by up to 0.25 (largest logit 2) between two passes, expected the"
+        ' same; the model is randomized: use attacks="rand"'
     )
 
 
@@ -238,20 +238,20 @@ def test_rounding_is_not_randomness() -> None:
     assert len(inspect(target(model, logits=logits * (1 + 1e-4)))) == 1
 
 
-def test_answers_that_depend_on_the_batch_are_seen() -> None:
+def test_outputs_that_depend_on_the_batch_are_seen() -> None:
     model = Body()
     model[1] = nn.BatchNorm2d(5, track_running_stats=False)
     (warning,) = found(model)
     assert re.fullmatch(
-        r"model: got answers that differ by up to [\d.]+ \(largest logit [\d.]+\) between an image"
-        r" alone and in a batch, expected the same; answers depend on the batch, as with BatchNorm on batch"
+        r"model: got outputs that differ by up to [\d.]+ \(largest logit [\d.]+\) between an image"
+        r" alone and in a batch, expected the same; outputs depend on the batch, as with BatchNorm on batch"
         r" statistics",
         warning,
     )
     # Low precision hides less than that.
     for dtype in (torch.float64, torch.bfloat16):
         (warning,) = found(Body(Does(lambda x: x - x.mean(0))).to(dtype))
-        assert "answers depend on the batch" in warning
+        assert "outputs depend on the batch" in warning
         (warning,) = found(Body(Does(lambda x: x + torch.randn_like(x))).to(dtype))
         assert "randomized" in warning
 
@@ -261,12 +261,12 @@ def test_answers_that_depend_on_the_batch_are_seen() -> None:
     [
         (
             nn.BatchNorm1d(CLASSES, track_running_stats=False),
-            r"model: got an error for a single image \(ValueError: Expected more than 1 value .*\),"
-            " expected answers for batches of any size",
+            r"model: fails on 1 images of shape 1 x 3 x 3 \(ValueError: Expected more than 1 value .*\);"
+            " expected one that takes them",
         ),
         (
             Does(torch.squeeze),
-            r"model: got outputs of shape \(4,\) for a single image, expected \(1, 4\)",
+            r"model: got outputs of shape \(4,\), expected logits of shape \(examples, classes\)",
         ),
     ],
 )
@@ -280,7 +280,7 @@ def test_layers_that_stay_in_training_mode_are_seen() -> None:
     model = Body()
     model[1] = Restless(nn.BatchNorm2d(5))
     dependence, mode = found(model)
-    assert "answers depend on the batch" in dependence
+    assert "outputs depend on the batch" in dependence
     assert mode == (
         "model: got 1 BatchNorm or Dropout modules in training mode after model.eval(), such as '1.layer'"
         " (BatchNorm2d), expected none; an overridden train() or forward() puts them there"
@@ -353,5 +353,5 @@ def test_outputs_beyond_the_classes_are_told(
 
 
 def test_more_names_than_outputs_are_refused() -> None:
-    with pytest.raises(UserError, match=r"^class_names: got 3 names, expected at most 2, one an output$"):
+    with pytest.raises(UserError, match=r"^class_names: got 3 names, expected at most 2, one per output$"):
         inspection.spare_outputs(2, torch.tensor([0]), ("a", "b", "c"))

@@ -25,13 +25,11 @@ def outcomes() -> Outcomes:
 
 
 def write(path: Path, owner: str = "f", rank: int = 0, rows: tuple[int, ...] = (0, 1, 2)) -> None:
-    with Journal(path, owner, rank) as journal:
-        journal.write("A", torch.tensor([3, 9, 5]), list(rows), outcomes())
+    Journal(path, owner, rank).write("A", torch.tensor([3, 9, 5]), list(rows), outcomes())
 
 
 def read(path: Path) -> dict[str, dict[int, Row]]:
-    with Journal(path, "f") as journal:
-        return journal.known
+    return Journal(path, "f").known
 
 
 def test_lines_of_all_processes_are_read_and_those_of_others_are_not(tmp_path: Path) -> None:
@@ -108,8 +106,7 @@ def test_a_line_that_was_cut_costs_no_other(tmp_path: Path) -> None:
 )
 def test_journal_lines_of_another_form_are_passed_over(tmp_path: Path, line: str) -> None:
     (tmp_path / "j.rank0.jsonl").write_text(line + "\n")
-    with Journal(tmp_path / "j.jsonl", "f") as journal:
-        assert journal.known == {}
+    assert Journal(tmp_path / "j.jsonl", "f").known == {}
 
 
 class Full:
@@ -118,10 +115,13 @@ class Full:
     def tell(self) -> int:
         return 0
 
-    def write(self, _: bytes) -> int:
+    def write(self, _: str) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    def close(self) -> None:
+    def __enter__(self) -> Full:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         pass
 
 

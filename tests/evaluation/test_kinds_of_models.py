@@ -36,7 +36,7 @@ def test_a_model_that_works_in_place_gets_the_results_of_one_that_does_not() -> 
     for one, other in zip(found[0].attacks, found[1].attacks, strict=True):
         assert torch.equal(one.robust, other.robust) and torch.equal(one.forward, other.forward), one.label
     assert found[0].notes == found[1].notes == () and not found[0].survivors("worst case").all()
-    assert told[0].evidence == told[1].evidence
+    assert told[0].checks == told[1].checks
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -54,7 +54,7 @@ def test_models_of_any_precision_and_compiled_ones_are_diagnosed(kind: str) -> N
     model, x = OTHER_KINDS[kind](), images(3).float()
     y = predict(model, x).argmax(dim=1)
     found = soar.diagnose(model, (x, y), THREAT)
-    assert all(one.was_made for one in found.evidence)
+    assert all(one.was_run for one in found.checks)
 
 
 def test_a_compiled_part_and_a_compiled_whole_are_evaluated() -> None:

@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 
 from rich.console import Console
 
-from soar.evaluation.checks.judgment import not_made
-from soar.evaluation.diagnosis import Diagnosis
+from soar.evaluation.diagnosis import Check, Diagnosis
 from soar.evaluation.table import MEANING, save_picture, table, verdict_table
 from tests.evaluation.test_assessment import assessment
 from tests.evaluation.test_diagnosis import diagnosis, item
@@ -69,12 +68,12 @@ def test_what_to_run_next_names_the_run() -> None:
 
 
 def test_a_first_look_says_so() -> None:
-    assert "first look" in shown(replace(diagnosis(), is_whole=False))
+    assert "first look" in shown(replace(diagnosis(), is_complete=False))
     assert "first look" not in shown(diagnosis())
 
 
 def test_checks_that_could_not_be_made_are_shown_with_their_reason() -> None:
-    unmade = not_made("losses", "Losses", "from 5 points on", "no image is right")
+    unmade = Check("losses", "Losses", "from 5 points on").skipped("no image is right")
     text = shown(diagnosis(item("sound"), unmade))
     assert "inconclusive Losses" in text and "Could not be checked: no image is right." in text
     assert f"verdict: inconclusive - {MEANING['inconclusive']}" in text

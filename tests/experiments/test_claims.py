@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 import torch
 
-from soar.evaluation.attack_result import bits
+from soar.evaluation.files import bits
 from soar.evaluation.interval import wilson
 from soar.experiments.claims import judge
 from soar.experiments.loading import load, tables

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from soar.evaluation.attack_result import bits
+from soar.evaluation.files import bits
 from soar.evaluation.interval import paired
 from soar.experiments.intervals import Estimate, _student, difference, of
 from soar.experiments.result import Cell

@@ -16,7 +16,7 @@ from PIL import Image
 from soar import epsilon
 from soar.evaluation import Assessment, Note
 from soar.evaluation.assessment import AttackResult
-from soar.evaluation.diagnosis import Diagnosis, Evidence, Verdict
+from soar.evaluation.diagnosis import CheckResult, Diagnosis, Verdict
 from soar.evaluation.interval import wilson
 from soar.report.content import Broken, Frame, RunContent, Specimen
 from soar.report.drawing.data import Curve, Surface
@@ -87,7 +87,7 @@ def hostile(run: RunContent) -> RunContent:
     )
     evidence = tuple(
         replace(one, title=HOSTILE, sentence=HOSTILE, rule=HOSTILE, advice=HOSTILE, numbers=dict(evil))
-        for one in diagnosis.evidence
+        for one in diagnosis.checks
     )
     return replace(
         run,
@@ -101,7 +101,7 @@ def hostile(run: RunContent) -> RunContent:
             notes=(Note("other", HOSTILE),),
             environment=dict(evil),
         ),
-        diagnosis=replace(diagnosis, model=HOSTILE, data=HOSTILE, evidence=evidence),
+        diagnosis=replace(diagnosis, model=HOSTILE, data=HOSTILE, checks=evidence),
         accuracy_by_eps=tuple(replace(one, label=HOSTILE) for one in run.accuracy_by_eps),
         training=tuple(replace(one, label=f"{one.label}{HOSTILE}") for one in run.training),
         guards=(HOSTILE,),
@@ -177,7 +177,7 @@ def _assessment(place: int, examples: int) -> Assessment:
 
 def _diagnosis(verdict: Verdict) -> Diagnosis:
     evidence = [
-        Evidence(
+        CheckResult(
             check="losses",
             title="Cross-entropy against margin attacks",
             finding=verdict,
@@ -189,7 +189,7 @@ def _diagnosis(verdict: Verdict) -> Diagnosis:
             excess=3.75 if verdict == "masked" else 0.3,
             advice="soar evaluate RUN --attacks standard" if verdict != "sound" else "",
         ),
-        Evidence(
+        CheckResult(
             check="gradients",
             title="Zero gradients and saturated softmax",
             finding="suspicious" if verdict == "masked" else "sound",
@@ -200,7 +200,7 @@ def _diagnosis(verdict: Verdict) -> Diagnosis:
             numbers={"zero_gradients": 0.0, "saturated": 0.315, "median_norm": 3.1e-7, "note": None},
             excess=3.15 if verdict == "masked" else 0.0,
         ),
-        Evidence(
+        CheckResult(
             check="budgets",
             title="More steps and a larger radius",
             finding="sound",
@@ -214,7 +214,7 @@ def _diagnosis(verdict: Verdict) -> Diagnosis:
         data="fashion-mnist-sample (test)",
         threat=Linf(EPS),
         examples=200,
-        evidence=tuple(evidence),
+        checks=tuple(evidence),
     )
 
 

@@ -160,7 +160,7 @@ def test_an_interrupted_report_goes_on(
 
 def test_a_diagnosis_on_record_is_shown_and_named_among_the_commands(run: Run) -> None:
     made = Assessment.load(run.path / "assessment.json")
-    found = Diagnosis(model="m", data=made.data, threat=made.threat, examples=9, evidence=())
+    found = Diagnosis(model="m", data=made.data, threat=made.threat, examples=9, checks=())
     found.save(run.path / "diagnosis.json")
     content = gather(run, examples=EXAMPLES, say=lambda _: None)
     assert content.diagnosis == found and f"soar diagnose {run.path}" in content.commands

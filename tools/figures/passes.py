@@ -11,8 +11,7 @@ from tools.figures.drawing import BLUE, GRAY, ORANGE, drawing
 from torch import Tensor
 
 from soar.errors import UserError
-from soar.evaluation.assessment import Assessment
-from soar.evaluation.attack_result import AttackResult
+from soar.evaluation.assessment import Assessment, AttackResult
 from soar.theory import Rows
 
 

@@ -25,7 +25,7 @@ def numbers(diagnosis: Diagnosis) -> dict[str, float]:
     Raises:
         UserError: if the diagnosis lacks a check
     """
-    checks = {one.check: one.numbers for one in diagnosis.evidence}
+    checks = {one.check: one.numbers for one in diagnosis.checks}
     found = {name: checks.get(check, {}).get(key) for name, (check, key, _) in ATTACKS.items()}
     accuracies = {name: float(value) for name, value in found.items() if isinstance(value, float | int)}
     if len(accuracies) < len(ATTACKS):

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make all checks, print the verdict and save the evidence."""
+    """Run all checks, print the verdict and save the diagnosis."""
     from rich.console import Console
 
     from soar.distributed import joined

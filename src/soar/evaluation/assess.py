@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +13,11 @@ from soar.attacks import Outcomes, Progress
 from soar.attacks.attack import Planned
 from soar.distributed import current
 from soar.environment import environment
-from soar.evaluation.assessment import Assessment
-from soar.evaluation.attack_result import AttackResult, describe
+from soar.evaluation.assessment import Assessment, AttackResult
+from soar.evaluation.compare import join
 from soar.evaluation.inspection import inspect, spare_outputs
-from soar.evaluation.joining import join
 from soar.evaluation.journal import Journal, fingerprint
-from soar.evaluation.suites import Plan
+from soar.evaluation.suites import Plan, describe
 from soar.evaluation.target import Target
 from soar.fuse import inference_copy
 from soar.progress import Mode
@@ -45,20 +43,16 @@ def assess(target: Target, plan: Plan, *, journal: Path | None = None, fast: boo
     """
     world = current()
     description = f"{[describe(one) for one in plan]} {target.threat} {target.seed} {target.data_name}"
-    record = (
-        nullcontext(None)
-        if journal is None
-        else Journal(
-            journal, fingerprint(target.model, description, target.images, target.labels), world.rank
-        )
-    )
+    known = None
+    if journal is not None:
+        owner = fingerprint(target.model, description, target.images, target.labels)
+        known = Journal(journal, owner, world.rank)
     mode: Mode = target.progress if world.is_main else "quiet"
     part = replace(target.subset(world.shard(len(target))), progress=mode)
-    with record as known:
-        shard = Shard(part, known, fast=fast)
-        outputs = shard.target.logits.shape[1]
-        spare = spare_outputs(outputs, target.labels, target.class_names) if len(part) else None
-        results = tuple(shard.attack(one) for one in plan)
+    shard = Shard(part, known, fast=fast)
+    outputs = shard.target.logits.shape[1]
+    spare = spare_outputs(outputs, target.labels, target.class_names) if len(part) else None
+    results = tuple(shard.attack(one) for one in plan)
     found = Assessment(
         model=target.name,
         data=target.data_name,
@@ -70,7 +64,7 @@ def assess(target: Target, plan: Plan, *, journal: Path | None = None, fast: boo
         attacks=results,
         notes=shard.notes if spare is None else (*shard.notes, spare),
         environment=environment(),
-        predicted=shard.target.predictions,
+        clean_predictions=shard.target.predictions,
         classes=target.class_names,
         weights=target.weights,
     )
@@ -129,8 +123,8 @@ class Shard:
             robust=robust,
             forward=planned.samples * forward,
             backward=planned.samples * backward,
-            seconds=time.monotonic() - began,
-            said=predictions,
+            seconds=round(time.monotonic() - began, 3),
+            predictions=predictions,
         )
 
     def _run(self, planned: Planned, rows: Tensor, bar: Bar, *, of: int, left: int) -> Outcomes:

@@ -1,8 +1,9 @@
-"""Two assessments of the same examples side by side: who is right more often, and how sure that is."""
+"""Several assessments: joined into one where they belong together, or compared on the same examples."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,13 +11,50 @@ import torch
 from torch import Tensor
 
 from soar.errors import UserError
-from soar.evaluation.assessment import CLEAN, WORST, Assessment
-from soar.evaluation.interval import paired
+from soar.evaluation.assessment import CLEAN, WORST, Assessment, AttackResult, tensors
+from soar.evaluation.diagnosis import SEVERITY
+from soar.evaluation.interval import paired, share_of
+
+
+def join(assessments: Sequence[Assessment]) -> Assessment:
+    """Join assessments into one: any attacks on any parts of the same examples, in any order.
+
+    Attacks and examples come in the order in which they are met. What belongs to the whole, such as the
+    environment, is that of the first; of several diagnoses the gravest is kept.
+
+    Args:
+        assessments: of the same model, data, threat and seed; each attack once for each example
+
+    Raises:
+        UserError: if they do not belong together, or an attack does not cover all examples
+    """
+    if not assessments:
+        raise UserError("got no assessments to join, expected at least one")
+    first = assessments[0]
+    for other in assessments[1:]:
+        _check_belongs(first, other)
+    pieces: dict[str, list[Assessment]] = {}
+    for one in assessments:
+        for result in one.attacks:
+            pieces.setdefault(result.label, []).append(replace(one, attacks=(result,)))
+    bare = [one for one in assessments if not one.attacks]
+    whole, *others = [_stack(parts) for parts in (*pieces.values(), bare) if parts]
+    for other in others:
+        whole = _beside(whole, other)
+    diagnoses = [one.diagnosis for one in assessments if one.diagnosis is not None]
+    return replace(
+        whole,
+        notes=tuple(dict.fromkeys(note for one in assessments for note in one.notes)),
+        environment=first.environment,
+        classes=max((one.classes for one in assessments), key=len),
+        weights=next((one.weights for one in assessments if one.weights), None),
+        diagnosis=max(diagnoses, key=lambda one: (SEVERITY[one.verdict], one.is_complete), default=None),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """How often each of two models is right under one attack, on the same examples."""
+    """How often each of two models is correct under one attack, on the same examples."""
 
     name: str
     """an attack's label, "clean" or "worst case" """
@@ -28,7 +66,7 @@ class Difference:
     """the lower end of the 95% interval of the difference"""
     high: float
     only_first: int
-    """examples that only the first gets right"""
+    """examples that only the first classifies correctly"""
     only_second: int
 
 
@@ -93,12 +131,73 @@ def compare(first: Assessment, second: Assessment) -> Comparison:
     )
 
 
+def _check_belongs(first: Assessment, other: Assessment) -> None:
+    for name in ("model", "data", "threat", "seed"):
+        one, two = getattr(first, name), getattr(other, name)
+        if one != two:
+            raise UserError(f"assessments differ in {name}: got {one} and {two}")
+    if first.weights and other.weights and first.weights.sha256 != other.weights.sha256:
+        raise UserError(f"assessments differ in weights: got {first.weights} and {other.weights}")
+    if first.classes and other.classes and first.classes != other.classes:
+        raise UserError("assessments differ in the names of the classes")
+
+
+def _stack(parts: Sequence[Assessment]) -> Assessment:
+    """Join parts with the same attack, or with none, that cover different examples."""
+    results = [result for part in parts for result in part.attacks]
+    for result in results:
+        for name in ("name", "parameters", "survivors_only", "samples"):
+            one, two = getattr(results[0], name), getattr(result, name)
+            if one != two:
+                raise UserError(f"attack '{result.label}' differs in {name}: got {one} and {two}")
+    stacked = replace(parts[0], **_concatenated(parts))
+    numbers, counts = stacked.index.unique(return_counts=True)
+    if bool((counts > 1).any()):
+        kind = f"attack '{results[0].label}'" if results else "assessments"
+        twice = int(numbers[counts > 1][0])
+        raise UserError(f"{kind}: got example {twice} more than once, expected each example once")
+    if not results:
+        return stacked
+    # Parts run side by side, so the slowest counts.
+    seconds = max(one.seconds for one in results)
+    return replace(stacked, attacks=(replace(results[0], seconds=seconds, **_concatenated(results)),))
+
+
+def _concatenated(records: Sequence[Assessment | AttackResult]) -> dict[str, Any]:
+    """Return the tensors of all records one after the other, or None if one of them is not known."""
+    columns = {name: [getattr(one, name) for one in records] for name in tensors(records[0])}
+    return {
+        name: None if any(part is None for part in parts) else torch.cat(parts)
+        for name, parts in columns.items()
+    }
+
+
+def _beside(one: Assessment, other: Assessment) -> Assessment:
+    """Join different attacks on the same examples."""
+    if not torch.equal(one.index.sort().values, other.index.sort().values):
+        raise UserError(
+            f"{_named(one)} was run on {len(one)} examples and {_named(other)} on {len(other)},"
+            " expected the same examples for every attack"
+        )
+    other = other.select(_rows_in_common(one.index, other.index)[1])
+    if not torch.equal(one.labels, other.labels):
+        raise UserError("assessments differ in the labels of the same examples")
+    if not torch.equal(one.correct, other.correct):
+        raise UserError("assessments differ in which clean images are correctly classified")
+    known = other.clean_predictions if one.clean_predictions is None else one.clean_predictions
+    return replace(one, clean_predictions=known, attacks=(*one.attacks, *other.attacks))
+
+
+def _named(one: Assessment) -> str:
+    return f"attack '{one.attacks[-1].label}'" if one.attacks else "no attack"
+
+
 def _difference(name: str, first: Tensor, second: Tensor) -> Difference:
     difference, low, high = paired(first, second)
     return Difference(
         name=name,
-        first=int(first.sum()) / len(first),
-        second=int(second.sum()) / len(second),
+        first=share_of(first),
+        second=share_of(second),
         difference=difference,
         low=low,
         high=high,
@@ -116,7 +215,7 @@ def _rows_in_common(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _keys(found: Assessment) -> dict[str, Any]:
-    """Return each attack a value that is equal where the same was done."""
+    """Return for each attack a value that is equal where the same was done."""
     keys: dict[str, Any] = {}
     for result in found.attacks:
         numbers = json.dumps(result.parameters, sort_keys=True)

@@ -1,4 +1,4 @@
-"""Is a model robust, or does it only hide its gradients? Seven checks and a verdict."""
+"""Is a model robust, or does it only mask its gradients? Seven checks and a verdict."""
 
 from __future__ import annotations
 
@@ -9,18 +9,10 @@ from pathlib import Path
 from torch import nn
 
 from soar.environment import environment
-from soar.evaluation.checks import (
-    black_box,
-    budgets,
-    consistency,
-    gradients,
-    losses,
-    taylor,
-    temperature,
-)
-from soar.evaluation.checks.shared import SharedAttacks
-from soar.evaluation.diagnosis import Diagnosis, Evidence
+from soar.evaluation.checks import SharedAttacks, budgets, comparisons, consistency, gradients, taylor
+from soar.evaluation.diagnosis import Check, CheckResult, Diagnosis
 from soar.evaluation.examples import Data
+from soar.evaluation.first_look import NO_CORRECT
 from soar.evaluation.inspection import SpareOutputsWarning, spare_outputs
 from soar.evaluation.target import Target
 from soar.model_state import require_module
@@ -28,14 +20,17 @@ from soar.progress import Mode
 from soar.threat import Threat
 from soar.weights import Weights
 
-CHECKS: dict[str, Callable[[SharedAttacks], Evidence]] = {
-    "consistency": consistency.examine,
-    "gradients": gradients.examine,
-    "losses": losses.examine,
-    "temperature": temperature.examine,
-    "taylor": taylor.examine,
-    "budgets": budgets.examine,
-    "black box": black_box.examine,
+CHECKS: dict[str, tuple[Check, Callable[[SharedAttacks], CheckResult]]] = {
+    check.name: (check, examine)
+    for check, examine in (
+        (consistency.CONSISTENCY, consistency.examine),
+        (gradients.GRADIENTS, gradients.examine),
+        (comparisons.LOSSES, comparisons.examine_losses),
+        (comparisons.TEMPERATURE, comparisons.examine_temperature),
+        (taylor.TAYLOR, taylor.examine),
+        (budgets.BUDGETS, budgets.examine),
+        (comparisons.BLACK_BOX, comparisons.examine_black_box),
+    )
 }
 """every check by its name, the cheap ones first"""
 
@@ -55,10 +50,10 @@ def diagnose(
     weights: Weights | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
-    """Return whether a model is robust or hides its gradients, with all evidence, the strongest first.
+    """Check whether a model is robust or masks its gradients; the gravest finding comes first.
 
-    Attacks of one kind are set against attacks of another: where those that need gradients fail and those
-    that do not need them succeed, the gradients were hidden. A few hundred examples are enough.
+    Attacks of one kind are compared with attacks of another: where those that need gradients fail and those
+    that do not need them succeed, the gradients are masked. A few hundred examples are enough.
 
     Args:
         model: any module that maps images in [0, 1] to logits
@@ -75,7 +70,7 @@ def diagnose(
         say: takes a line for the reader after every check
 
     Raises:
-        UserError: if the data or the model's answers make no sense
+        UserError: if the data or the model's outputs cannot be used
 
     >>> import torch
     >>> from soar.threat import Linf
@@ -104,7 +99,7 @@ def diagnose_target(
     journal: Path | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
-    """Make all checks of a target as `diagnose` does.
+    """Run all checks on a target as `diagnose` does.
 
     Args:
         target: the model, its examples and the threat
@@ -122,18 +117,20 @@ def diagnose_target(
         # The line that the user wrote is the one that called `diagnose`.
         warnings.warn(str(spare), SpareOutputsWarning, stacklevel=3)
     shared = SharedAttacks(target=target, sources=sources or {}, journal=journal)
-    evidence = []
-    for check, examine in CHECKS.items():
-        found = examine(shared)
-        say(f"{check}: {found.finding}")
-        evidence.append(found)
+    results = []
+    for check, examine in CHECKS.values():
+        # All but this one attack or differentiate at images that are correctly classified.
+        can_run = check is consistency.CONSISTENCY or bool(target.correct.any())
+        result = examine(shared) if can_run else check.skipped(NO_CORRECT)
+        say(f"{check.name}: {result.finding}")
+        results.append(result)
     return Diagnosis(
         model=target.name,
         data=target.data_name,
         threat=target.threat,
         examples=len(target),
         seed=target.seed,
-        evidence=tuple(evidence),
+        checks=tuple(results),
         environment=environment(),
         weights=target.weights,
     )

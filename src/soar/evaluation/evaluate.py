@@ -57,7 +57,7 @@ def evaluate(
         journal: a file for what is found on the way; a second call with the same arguments goes on from it
         fast: attack a copy with batch norms fused and filters stored as fast kernels like it; logits change
             by rounding only
-        check: add what can be said about gradient masking for next to nothing
+        check: add a first look at gradient masking, which costs next to nothing
         class_names: what the classes are called, for the record
         weights: what the model was filled with, for the record
 
@@ -102,7 +102,7 @@ def evaluate_target(
         attacks: a suite such as "quick" or "standard", an attack, or a list of them
         journal: a file for what is found on the way
         fast: attack a faster copy of the model
-        check: add what can be said about gradient masking for next to nothing
+        check: add a first look at gradient masking, which costs next to nothing
 
     Raises:
         UserError: if an attack or the model's outputs cannot be used

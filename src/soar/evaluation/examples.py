@@ -1,23 +1,32 @@
-"""What an evaluation takes as data: a split, two tensors or arrays, or anything that PyTorch loads from."""
+"""Read the examples of an evaluation: a split, two tensors or arrays, a PyTorch data set or loader."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
 from torch.utils.data import Dataset as TorchDataset
 
 from soar.data import Split
 from soar.errors import UserError, first_line
-from soar.evaluation.loading import check_order, fixed_generators
 from soar.inputs import check_images
 
 _AT_ONCE = 256
+_NO_IMAGES = "data: got no images, expected at least one"
+_SEED = 0
+# A random order of two or three examples may well be the same twice.
+_DRAWS = 4
+# A sampler may repeat examples, but one that goes on for longer than this never ends.
+_REPEATS, _AT_LEAST = 10, 1000
 
 
 @dataclass(frozen=True)
@@ -45,11 +54,11 @@ Data = (
 
 
 def gather(data: Data) -> LabeledImages:
-    """Bring examples of any kind into memory.
+    """Read examples of any kind into memory.
 
-    What a loader gives is held in memory, so that each attack meets the same pixels. Examples are known by
-    their place, which decides their random numbers; a loader that shuffles is therefore refused. While a
-    data set is read, the global generators of Python, NumPy and PyTorch are seeded, and put back afterwards:
+    All examples are held in memory, so that each attack gets the same pixels. Examples are identified by
+    their position, which decides their random numbers; a loader that shuffles is therefore refused. While a
+    data set is read, the global generators of Python, NumPy and PyTorch are seeded, and restored afterwards:
     random transforms give the same pixels at every call.
 
     Args:
@@ -78,7 +87,7 @@ def gather(data: Data) -> LabeledImages:
         )
     check_images(found.images, found.labels)
     if not len(found.labels):
-        raise UserError("data: got no images, expected at least one")
+        raise UserError(_NO_IMAGES)
     return found
 
 
@@ -99,8 +108,8 @@ def _loaded(data: TorchDataset[Any] | DataLoader[Any]) -> tuple[Tensor, Tensor]:
     """Read all batches into two tensors."""
     loader = data if isinstance(data, DataLoader) else DataLoader(data, batch_size=_AT_ONCE)
     try:
-        check_order(loader)
-        with fixed_generators(loader.generator):
+        _check_order(loader)
+        with _fixed_generators(loader.generator):
             batches = [*loader]
     except UserError:
         raise
@@ -108,13 +117,15 @@ def _loaded(data: TorchDataset[Any] | DataLoader[Any]) -> tuple[Tensor, Tensor]:
         raise UserError(f"data: the {type(data).__name__} fails ({first_line(error)})") from error
     for batch in batches:
         if not (isinstance(batch, tuple | list) and len(batch) == 2):
-            raise UserError(f"data: got batches of {_kind(batch)}, expected (images, labels)")
+            kind = f"{len(batch)} parts" if isinstance(batch, tuple | list) else type(batch).__name__
+            raise UserError(f"data: got batches of {kind}, expected (images, labels)")
     if not batches:
-        return torch.empty(0, 1, 1, 1), torch.empty(0, dtype=torch.int64)
+        raise UserError(_NO_IMAGES)
     images, labels = (
-        [_tensor(batch[k], name) for batch in batches] for k, name in enumerate(("images", "labels"))
+        _joined([_tensor(batch[k], name) for batch in batches], name)
+        for k, name in enumerate(("images", "labels"))
     )
-    return _joined(images, "images"), _joined(labels, "labels")
+    return images, labels
 
 
 def _joined(parts: list[Tensor], name: str) -> Tensor:
@@ -127,5 +138,67 @@ def _joined(parts: list[Tensor], name: str) -> Tensor:
     return torch.cat(parts)
 
 
-def _kind(batch: Any) -> str:
-    return f"{len(batch)} parts" if isinstance(batch, tuple | list) else type(batch).__name__
+@contextmanager
+def _fixed_generators(own: torch.Generator | None = None, *, seed: int = _SEED) -> Iterator[None]:
+    """Seed the global generators of Python, NumPy and PyTorch, and put them back afterwards.
+
+    Args:
+        own: a generator of the loader's own, treated in the same way
+        seed: what to seed them with
+    """
+    # Before CUDA is in use, seeding it would only be noted, and done when it is: a trace.
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    python, numpy = random.getstate(), np.random.get_state()
+    kept = None if own is None else own.get_state()
+    try:
+        with torch.random.fork_rng(devices=list(devices)):
+            torch.default_generator.manual_seed(seed)
+            if devices:
+                torch.cuda.manual_seed_all(seed)
+            random.seed(seed)
+            np.random.seed(seed)
+            if own is not None:
+                own.manual_seed(seed)
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        if own is not None and kept is not None:
+            own.set_state(kept)
+
+
+def _check_order(loader: DataLoader[Any]) -> None:
+    """Refuse a loader whose order of examples depends on a random generator; no example is loaded.
+
+    Args:
+        loader: anyone's; that of an iterable data set has no order to look at
+
+    Raises:
+        UserError: if it shuffles, or its sampler never ends
+    """
+    if isinstance(loader.dataset, IterableDataset):
+        return
+    if isinstance(loader.sampler, RandomSampler):
+        raise UserError(
+            "data: got a loader that shuffles, expected shuffle=False;"
+            " the random numbers of an example depend on its position"
+        )
+    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+    inner = sampler.sampler if type(sampler) is BatchSampler else sampler
+    if type(inner) is SequentialSampler:
+        return
+    name = type(inner).__name__
+    most = _REPEATS * len(loader.dataset) + _AT_LEAST  # type: ignore[arg-type]
+    with _fixed_generators():
+        first = list(islice(iter(sampler), most))
+    if len(first) == most:
+        raise UserError(
+            f"data: got a loader whose {name} goes on after {most:,} draws, expected one that ends"
+        )
+    for seed in range(1, _DRAWS):
+        with _fixed_generators(seed=seed):
+            if any(one != other for one, other in zip_longest(first, islice(iter(sampler), most))):
+                raise UserError(
+                    f"data: got a loader whose {name} draws another order each time, expected the same order"
+                    " at every call; the random numbers of an example depend on its position"
+                )

@@ -1,20 +1,68 @@
-"""Reading and writing the JSON files of evaluations: whole or not at all, a clear line where they are bad."""
+"""Read and write the JSON files of evaluations: whole or not at all, a clear line where they are damaged."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
+import torch
+from torch import Tensor
 
-from soar import files
+from soar import epsilon, files
 from soar.errors import UserError
 from soar.evaluation.shapes import SHAPES
+from soar.threat import Threat
 
 T = TypeVar("T")
+
+
+def plain_fields(record: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass as the plain values that are stored."""
+    return {one.name: plain(getattr(record, one.name)) for one in fields(record)}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as it is stored: dictionaries, lists, numbers and texts.
+
+    >>> from soar.threat import Linf
+    >>> plain((Linf("8/255"), torch.tensor([3, 1]), torch.tensor([True, False])))
+    [{'norm': 'linf', 'eps': '8/255'}, [3, 1], '10']
+    """
+    if isinstance(value, Tensor):
+        return bits(value) if value.dtype == torch.bool else value.tolist()
+    if isinstance(value, Threat):
+        return {"norm": value.norm_name, "eps": epsilon.show(value.eps)}
+    if hasattr(value, "as_dict"):
+        return value.as_dict()
+    if is_dataclass(value):
+        return plain_fields(value)
+    return [plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+def tensor_of(stored: str | list[int] | None) -> Tensor | None:
+    """Return flags or whole numbers as a tensor again, after `plain`."""
+    if stored is None:
+        return None
+    return from_bits(stored) if isinstance(stored, str) else torch.tensor(stored, dtype=torch.int64)
+
+
+def bits(flags: Tensor) -> str:
+    """Return flags as a line of 0 and 1, which a person can read and a diff can show.
+
+    >>> bits(torch.tensor([True, False, True]))
+    '101'
+    """
+    return "".join("1" if flag else "0" for flag in flags.tolist())
+
+
+def from_bits(text: str) -> Tensor:
+    """Return the flags that `bits` wrote."""
+    return torch.tensor([character == "1" for character in text], dtype=torch.bool)
 
 
 def write_json(content: dict[str, Any], path: Path) -> None:

@@ -1,14 +1,14 @@
-"""Look at a model's answers before any attack is run: what cannot be evaluated, and what misleads."""
+"""Inspect a model's outputs before any attack is run: what cannot be evaluated, and what misleads attacks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from soar.errors import UserError, first_line
-from soar.evaluation.note import Note
+from soar.errors import UserError
+from soar.evaluation.assessment import Note
 from soar.evaluation.target import Target
 from soar.model_state import untouched
 from soar.prediction import logits_of
@@ -52,20 +52,52 @@ def inspect(target: Target) -> tuple[Note, ...]:
     """
     if not len(target):
         return ()
+    with untouched(target.model):
+        return tuple(_notes(target))
+
+
+def _notes(target: Target) -> Iterator[Note]:
     model, logits, batch = target.model, target.logits, target.x[: target.batch_size]
-    with untouched(model):
-        found = [_probabilities(logits), _randomness(model, batch, logits)]
-        if found[-1] is None and len(target) > 1:
-            found.append(_batch_dependence(model, batch, logits))
-        found.append(_training_modes(model))
-    return tuple(note for note in found if note is not None)
+    if _are_probabilities(logits):
+        yield Note(
+            "probabilities",
+            "model: got outputs in [0, 1] that sum to 1, expected logits; the model returns probabilities,"
+            " which weakens attacks on the cross-entropy and on margins: remove the softmax",
+        )
+    noise = difference(logits[: len(batch)], logits_of(model, batch), SAME_BATCH)
+    if noise is not None:
+        yield Note(
+            "random",
+            f"model: got outputs that differ by {noise} between two passes, expected the same;"
+            ' the model is randomized: use attacks="rand"',
+        )
+    # An attack would otherwise fail with its last example.
+    elif len(target) > 1 and (change := difference(logits[:1], logits_of(model, batch[:1]), _OTHER_BATCH)):
+        yield Note(
+            "batch",
+            f"model: got outputs that differ by {change} between an image alone and in a batch, expected the"
+            " same; outputs depend on the batch, as with BatchNorm on batch statistics",
+        )
+    if names := in_training(model):
+        kind = type(model.get_submodule(names[0])).__name__
+        yield Note(
+            "modes",
+            f"model: got {len(names)} BatchNorm or Dropout modules in training mode after model.eval(), such"
+            f" as '{names[0]}' ({kind}), expected none; an overridden train() or forward() puts them there",
+        )
+
+
+def _are_probabilities(logits: Tensor) -> bool:
+    allowed = max(1e-4, 8 * torch.finfo(logits.dtype).eps)
+    sums = logits.double().sum(dim=1)
+    return bool(((sums - 1).abs() <= allowed).all()) and float(logits.min()) >= 0
 
 
 def spare_outputs(outputs: int, labels: Tensor, class_names: Sequence[str] = ()) -> Note | None:
     """Return a note where a model has more outputs than its data has classes.
 
     Args:
-        outputs: how many logits the model gives for an image
+        outputs: how many logits the model returns per image
         labels: true classes of all examples
         class_names: what the classes are called, if that is known
 
@@ -78,84 +110,24 @@ def spare_outputs(outputs: int, labels: Tensor, class_names: Sequence[str] = ())
     """
     if len(class_names) > outputs:
         raise UserError(
-            f"class_names: got {len(class_names)} names, expected at most {outputs}, one an output"
+            f"class_names: got {len(class_names)} names, expected at most {outputs}, one per output"
         )
-    highest = int(labels.max()) if len(labels) else outputs
     if class_names:
-        known = f"{len(class_names)} classes" if len(class_names) < outputs else ""
+        known, is_spare = f"{len(class_names)} classes", len(class_names) < outputs
     else:
-        known = f"labels up to {highest}" if len(labels) >= _ENOUGH and 2 * (highest + 1) < outputs else ""
-    if not known:
+        highest = int(labels.max())
+        known, is_spare = f"labels up to {highest}", len(labels) >= _ENOUGH and 2 * (highest + 1) < outputs
+    if not is_spare:
         return None
     return Note(
         "outputs",
         f"model: got {outputs} outputs for {known}, expected one for each class;"
-        " an answer beyond the classes counts as wrong: use a last layer of the data's own",
-    )
-
-
-def _probabilities(logits: Tensor) -> Note | None:
-    allowed = max(1e-4, 8 * torch.finfo(logits.dtype).eps)
-    sums = logits.double().sum(dim=1)
-    is_one = bool(((sums - 1).abs() <= allowed).all())
-    if not is_one or float(logits.min()) < 0:
-        return None
-    return Note(
-        "probabilities",
-        "model: got outputs in [0, 1] that sum to 1, expected logits; the model returns probabilities, which"
-        " weakens attacks on the cross-entropy and on margins: remove the softmax",
-    )
-
-
-def _randomness(model: nn.Module, batch: Tensor, logits: Tensor) -> Note | None:
-    asked = logits[: len(batch)]
-    told = difference(asked, logits_of(model, batch), SAME_BATCH)
-    if told is None:
-        return None
-    return Note(
-        "random",
-        f"model: got answers that differ by {told} when asked twice, expected the same;"
-        ' the model is randomized: use attacks="rand"',
-    )
-
-
-def _batch_dependence(model: nn.Module, batch: Tensor, logits: Tensor) -> Note | None:
-    try:
-        alone = model(batch[:1].clone())  # it may work in place
-    except Exception as error:  # whatever the model raises, an attack would meet it with its last example
-        reason = first_line(error)
-        raise UserError(
-            f"model: got an error for a single image ({reason}), expected answers for batches of any size"
-        ) from error
-    shape = tuple(alone.shape) if isinstance(alone, Tensor) else type(alone).__name__
-    if shape != tuple(logits[:1].shape):
-        raise UserError(
-            f"model: got outputs of shape {shape} for a single image, expected {tuple(logits[:1].shape)}"
-        )
-    told = difference(logits[:1], alone, _OTHER_BATCH)
-    if told is None:
-        return None
-    return Note(
-        "batch",
-        f"model: got answers that differ by {told} between an image alone and in a batch, expected the"
-        " same; answers depend on the batch, as with BatchNorm on batch statistics",
-    )
-
-
-def _training_modes(model: nn.Module) -> Note | None:
-    names = in_training(model)
-    if not names:
-        return None
-    kind = type(model.get_submodule(names[0])).__name__
-    return Note(
-        "modes",
-        f"model: got {len(names)} BatchNorm or Dropout modules in training mode after model.eval(), such as"
-        f" '{names[0]}' ({kind}), expected none; an overridden train() or forward() puts them there",
+        " a prediction beyond the classes counts as wrong: use a last layer with one output per class",
     )
 
 
 def in_training(model: nn.Module) -> list[str]:
-    """Name the modules in training mode whose answers depend on it.
+    """Return the names of the modules in training mode whose outputs depend on it.
 
     >>> in_training(nn.Sequential(nn.Linear(2, 2), nn.Dropout()))
     ['1']
@@ -165,11 +137,11 @@ def in_training(model: nn.Module) -> list[str]:
 
 
 def difference(logits: Tensor, others: Tensor, rounding: float) -> str | None:
-    """Say by how much answers differ, if that is more than rounding.
+    """Return by how much outputs differ, if that is more than rounding.
 
     Args:
-        logits: the model's answers
-        others: its answers at another time
+        logits: the model's outputs
+        others: its outputs in another pass
         rounding: what is forgiven, in units of the last place of the largest logit
     """
     largest = float(logits.abs().max())

@@ -1,4 +1,4 @@
-"""How sure a share of examples is."""
+"""Shares of examples and their confidence intervals."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ from torch import Tensor
 _Z = 1.959963984540054  # 97.5% of the standard normal distribution lie below it
 
 
+def share_of(flags: Tensor) -> float:
+    """Return the share of flags that are set."""
+    return int(flags.sum()) / max(1, len(flags))
+
+
+def counted(flags: Tensor) -> tuple[float, float, float]:
+    """Return the share of flags that are set, with its 95% interval (Wilson)."""
+    return share_of(flags), *wilson(int(flags.sum()), len(flags))
+
+
 def wilson(successes: int, trials: int) -> tuple[float, float]:
     r"""Return the 95% interval of a probability after counting successes (Wilson, 1927).
 
@@ -17,7 +27,7 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     It stays inside [0, 1] and is honest also at 0 and 100%, where the usual interval has no width.
 
     Args:
-        successes: how many examples stayed right
+        successes: how many examples count, such as those that are robust
         trials: how many there were
 
     >>> [round(limit, 4) for limit in wilson(0, 100)]
@@ -32,15 +42,15 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
 
 
 def paired(first: Tensor, second: Tensor) -> tuple[float, float, float]:
-    r"""Return how much more often the first is right on the same examples, with the 95% interval.
+    r"""Return how much larger the first share is on the same examples, with the 95% interval.
 
-    d = (b - c)/n \pm z \sqrt{b + c + 1 - (b - c)^2/n} / n, where b examples are right only for the first and
-    c only for the second. Examples on which both agree say nothing, so the interval is narrower than that of
-    two unrelated samples. The 1 under the root, half an example more on either side, gives it a width where
-    both agree everywhere.
+    d = (b - c)/n \pm z \sqrt{b + c + 1 - (b - c)^2/n} / n, where b examples count only for the first and
+    c only for the second. Examples on which both agree carry no information, so the interval is narrower than
+    that of two unrelated samples. The 1 under the root, half an example more on either side, gives it a width
+    where both agree everywhere.
 
     Args:
-        first: one flag an example
+        first: one flag per example
         second: flags of the same examples
 
     >>> import torch
@@ -59,12 +69,12 @@ def paired(first: Tensor, second: Tensor) -> tuple[float, float, float]:
 
 
 def average(numbers: Tensor) -> tuple[float, float, float]:
-    r"""Return the mean of one number an example, with the 95% interval of the normal distribution.
+    r"""Return the mean of one number per example, with the 95% interval of the normal distribution.
 
     m \pm z s / \sqrt n, with the standard deviation s over n - 1; a single number has no interval.
 
     Args:
-        numbers: one an example
+        numbers: one per example
 
     >>> import torch
     >>> [round(number, 2) for number in average(torch.tensor([1.0, 3.0]))]

@@ -1,4 +1,4 @@
-"""What an interrupted evaluation has found so far, so that no attack is run twice."""
+"""The outcomes of an evaluation so far, so that an interrupted one does not run attacks twice."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import hashlib
 import json
 import warnings
 from pathlib import Path
-from types import TracebackType
-from typing import IO, NamedTuple, Self
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -59,23 +58,11 @@ class Journal:
 
     def __init__(self, path: Path, fingerprint: str, rank: int = 0) -> None:
         self._path = path.with_name(f"{path.stem}.rank{rank}{path.suffix}")
-        self._parts = _parts(path)
         self._fingerprint = fingerprint
-        self._file: IO[bytes] | None = None
-        self._is_full = False
+        self._has_begun = self._is_full = False
         self.known: dict[str, dict[int, Row]] = {}
-
-    def __enter__(self) -> Self:
-        for file in self._parts:
+        for file in _parts(path):
             self._read(file)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
     def write(self, attack: str, index: Tensor, rows: list[int], outcomes: Outcomes) -> None:
         """Note the outcomes of examples that were settled just now."""
@@ -85,15 +72,13 @@ class Journal:
         for row in rows:
             numbers = [int(getattr(outcomes, field)[row]) for field in Row._fields]
             lines.append(_line([self._fingerprint, attack, int(index[row]), *numbers]))
-        text = "".join(lines).encode()
         try:
-            if self._file is None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = self._path.open("ab", buffering=0)
-                # A process may have been killed in the middle of the last line.
-                text = b"\n" + text if self._file.tell() else text
-            while text:
-                text = text[self._file.write(text) :]
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a") as file:
+                # An earlier process may have been killed in the middle of the last line.
+                is_cut = not self._has_begun and file.tell()
+                file.write("\n" * bool(is_cut) + "".join(lines))
+            self._has_begun = True
         except OSError as error:
             self._is_full = True
             lost = "what is found from here on would be lost by an interruption"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from fractions import Fraction
 from typing import Any
+
+from torch import nn
 
 from soar import runs, values
 from soar.attacks.apgd import APGD
@@ -86,11 +89,11 @@ def standard(*, steps: int = 100, targets: int = 9, queries: int = 5000) -> Plan
 
 @SUITES.register("rand")
 def rand(*, steps: int = 100, samples: int = 20) -> Plan:
-    """For randomized models: APGD-CE and APGD-DLR on the mean of several answers, on survivors only.
+    """For randomized models: APGD-CE and APGD-DLR on the mean of several outputs, on survivors only.
 
     Args:
         steps: of both
-        samples: answers to average at every point
+        samples: outputs to average at every point
     """
     kinds = (APGD(steps=steps), APGD(steps=steps, loss="dlr"))
     return [Planned(attack, survivors_only=True, samples=samples) for attack in kinds]
@@ -146,6 +149,30 @@ def resolve(attacks: Wanted) -> Plan:
     if not found:
         raise UserError("attacks: got none, expected at least one (flag --attacks)")
     return found
+
+
+def describe(planned: Planned) -> dict[str, Any]:
+    """Return an attack's name, its numbers and the rules of its use, as they are stored.
+
+    >>> from soar.attacks import FGSM
+    >>> describe(Planned(FGSM()))["name"]
+    'FGSM'
+    """
+    attack = planned.attack
+    numbers = {one.name: getattr(attack, one.name) for one in fields(attack)}  # type: ignore[arg-type]
+    parameters = {
+        key: value
+        if isinstance(value, bool | int | float | str | None)
+        else getattr(value, "__name__", None) or str(value)
+        for key, value in numbers.items()
+        if not isinstance(value, nn.Module)
+    }
+    return {
+        "name": type(attack).__name__,
+        "parameters": parameters,
+        "survivors_only": planned.survivors_only,
+        "samples": planned.samples,
+    }
 
 
 def _alone(*attacks: Attack[Any]) -> Plan:

@@ -1,24 +1,26 @@
-"""Assessments and diagnoses for the terminal."""
+"""Assessments and diagnoses as tables: for the terminal, as plain text and as HTML for notebooks."""
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar import files
 from soar.errors import printable
-from soar.evaluation.attack_result import WORST
 from soar.text import interval, percent
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
+    from rich.console import Console, Group, RenderableType
     from rich.table import Table
     from rich.text import Text
 
     from soar.evaluation.assessment import Assessment
     from soar.evaluation.diagnosis import Diagnosis, Verdict
 
+WORST = "worst case"
+"""what the accuracy under all attacks is called"""
 STYLES: dict[Verdict, str] = {
     "sound": "bold green",
     "inconclusive": "bold blue",
@@ -26,7 +28,7 @@ STYLES: dict[Verdict, str] = {
     "masked": "bold red",
 }
 MEANING: dict[Verdict, str] = {
-    "sound": "nothing speaks against it; what attacks found is what there is to find",
+    "sound": "no check counts against it; attacks were not misled",
     "inconclusive": "checks could not be made; what they would have found is not known",
     "suspicious": "some attacks may have been misled; do not quote its robust accuracy before the next steps",
     "masked": "attacks were misled by hidden gradients; its robust accuracy under them means nothing",
@@ -34,13 +36,32 @@ MEANING: dict[Verdict, str] = {
 
 # Room for the longest verdict.
 _INDENT = 13
+# Wide enough for every column of a table; a fixed width gives the same text on every machine.
+_WIDTH = 110
+_PRE = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}</pre>'
 
 
 def table(assessment: Assessment) -> Table:
-    """Make a table of one assessment: clean, each attack, worst case, with intervals and passes."""
-    headings = ("accuracy", "95% interval", "forward", "backward", "seconds")
-    made = _empty(_title(assessment), _caption(assessment), headings)
+    """Return a table of one assessment: clean, each attack, worst case, with intervals and passes."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    title = f"{assessment.model} on {len(assessment)} images of {assessment.data}, {assessment.threat}"
+    caption = "forward and backward: passes per image"
     cumulative = {result.label for result in assessment.attacks if result.survivors_only}
+    if cumulative:
+        caption += "\n* on what earlier attacks have left; the accuracy is what is left then"
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        title=_as_it_is(title, "table.title"),
+        title_justify="left",
+        caption=Text(caption, "table.caption"),
+        caption_justify="left",
+    )
+    made.add_column("attack")
+    for heading in ("accuracy", "95% interval", "forward", "backward", "seconds"):
+        made.add_column(heading, justify="right")
     seconds = {result.label: result.seconds for result in assessment.attacks}
     for name in assessment.names:
         forward, backward = assessment.passes(name)
@@ -58,12 +79,12 @@ def table(assessment: Assessment) -> Table:
 
 
 def protocol(assessment: Assessment) -> list[str]:
-    """Write every attack with all its numbers, and on whom it was run, a line each."""
+    """Return a line for every attack with all its numbers and the examples it was run on."""
     lines = []
     for result in assessment.attacks:
         numbers = ", ".join(f"{name} {value}" for name, value in result.parameters.items())
-        on = "survivors" if result.survivors_only else "all that are right"
-        mean = f", mean of {result.samples} answers" if result.samples > 1 else ""
+        on = "survivors" if result.survivors_only else "all correctly classified"
+        mean = f", mean of {result.samples} outputs" if result.samples > 1 else ""
         lines.append(f"{result.label}: {numbers or 'no options'}; on {on}{mean}")
     return lines
 
@@ -75,7 +96,7 @@ def save_picture(console: Console, path: Path) -> None:
 
 
 def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
-    """Make what is printed: one block for each check, the gravest first.
+    """Return what is printed: one block for each check, the gravest finding first.
 
     Args:
         found: the diagnosis
@@ -90,7 +111,7 @@ def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
 
     title = f"{found.model} on {found.examples} images of {found.data}, {found.threat}"
     lines: list[Text | Padding] = [Text(), _as_it_is(title), Text()]
-    for one in found.evidence:
+    for one in found.checks:
         lines.append(
             Text(f"{one.finding:<{_INDENT}}", style=STYLES[one.finding]) + _as_it_is(one.title, "bold")
         )
@@ -100,29 +121,29 @@ def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
     verdict = found.verdict
     word = Text(verdict, style=STYLES[verdict])
     lines += [Text(), Text("verdict: ") + word + Text(f" - {MEANING[verdict]}")]
-    if not found.is_whole:
-        lines.append(Text("this is a first look; soar diagnose makes all checks"))
+    if not found.is_complete:
+        lines.append(Text("this is a first look; soar diagnose runs all checks"))
     lines += [_as_it_is(f"next: {advice.replace('RUN', run, 1)}") for advice in found.advice]
     return Group(*lines)
 
 
-def _empty(title: str, caption: list[str], headings: tuple[str, ...]) -> Table:
-    """Make a table without rows, whose first column names the attacks."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+def as_text(renderable: RenderableType) -> str:
+    """Return a table as plain text without colors."""
+    return "\n".join(line.rstrip() for line in _recorded(renderable).export_text().splitlines()).strip("\n")
 
-    made = Table(
-        box=box.SIMPLE_HEAD,
-        title=_as_it_is(title, "table.title"),
-        title_justify="left",
-        caption=Text("\n").join(_as_it_is(line, "table.caption") for line in caption),
-        caption_justify="left",
-    )
-    made.add_column("attack")
-    for heading in headings:
-        made.add_column(heading, justify="right")
-    return made
+
+def as_html(renderable: RenderableType) -> str:
+    """Return a table as a piece of HTML that needs no style sheet, script or font."""
+    return _recorded(renderable).export_html(inline_styles=True, code_format=_PRE)
+
+
+def _recorded(renderable: RenderableType) -> Console:
+    from rich.console import Console
+
+    # Inside a notebook a console would otherwise show what it prints, besides recording it.
+    console = Console(file=io.StringIO(), record=True, width=_WIDTH, force_jupyter=False, color_system=None)
+    console.print(renderable)
+    return console
 
 
 def _as_it_is(text: str, style: str = "") -> Text:
@@ -130,14 +151,3 @@ def _as_it_is(text: str, style: str = "") -> Text:
     from rich.text import Text
 
     return Text(printable(text), style=style)
-
-
-def _caption(assessment: Assessment) -> list[str]:
-    caption = ["forward and backward: passes an image"]
-    if any(result.survivors_only for result in assessment.attacks):
-        caption.append("* on what earlier attacks have left; the accuracy is what is left then")
-    return caption
-
-
-def _title(assessment: Assessment) -> str:
-    return f"{assessment.model} on {len(assessment)} images of {assessment.data}, {assessment.threat}"

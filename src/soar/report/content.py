@@ -109,7 +109,7 @@ def standing(run: RunContent) -> Standing:
         return Standing(
             "unknown", "not diagnosed", "Run soar diagnose on its folder to look for gradient masking."
         )
-    if found.is_whole:
+    if found.is_complete:
         return Standing(found.verdict, found.verdict, found.summary)
     more = "Only the cheap checks were made: run soar diagnose on its folder for all of them."
     return Standing(found.verdict, f"{found.verdict}, at first look", f"{found.summary} {more}")

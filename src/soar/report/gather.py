@@ -99,7 +99,7 @@ def gather(
             "gallery", tuple[Specimen, ...], lambda: gallery(shown, breaks), about=repr(breaks)
         ),
         surfaces=cache.kept("surfaces", tuple[Surface, ...], lambda: surfaces(shown)),
-        classes_broken=classes_broken(found, len(data.classes), found.said(WORST)),
+        classes_broken=classes_broken(found, len(data.classes), found.predictions(WORST)),
         recipe=(run.path / "recipe.toml").read_text(),
         commands=commands(run.path, environment, found, is_diagnosed=diagnosis is not None),
         environment=environment,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from soar import randomness
 from soar.attacks import Attack
-from soar.evaluation.checks.shared import SharedAttacks
+from soar.evaluation.checks import SharedAttacks
 from soar.evaluation.target import Target
 from soar.threat import L2, Linf, Threat
 
@@ -133,11 +133,3 @@ def told(
         labels = model(x).argmax(dim=1)
     target = Target(model=model, data=(x, labels), threat=Linf("8/255"))
     return Told(target=target, leaves=leaves, **options)
-
-
-def all_wrong() -> SharedAttacks:
-    """Attacks on a model that misclassifies every clean image."""
-    model, x = Linear(), images(10)
-    with torch.no_grad():
-        labels = model(x).argmin(dim=1)
-    return SharedAttacks(target=Target(model=model, data=(x, labels), threat=Linf("8/255")))

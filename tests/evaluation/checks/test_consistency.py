@@ -5,9 +5,8 @@ import torch
 from torch import Tensor, nn
 
 from soar.evaluation import inspection
-from soar.evaluation.checks import consistency
-from soar.evaluation.checks.shared import SharedAttacks
-from soar.evaluation.note import Note
+from soar.evaluation.assessment import Note
+from soar.evaluation.checks import SharedAttacks, consistency
 from soar.evaluation.target import Target
 from soar.threat import Linf
 from tests.evaluation.checks.made import Linear, images
@@ -84,12 +83,12 @@ def probed(model: nn.Module) -> SharedAttacks:
 
 def test_a_function_of_the_image_is_sound() -> None:
     found = consistency.examine(probed(Linear().eval()))
-    assert found.finding == "sound" and found.sentence == "An image always gets the same answer."
+    assert found.finding == "sound" and found.sentence == "An image always gets the same output."
     assert found.numbers == {"in training mode": 0, "changed buffers": 0} and found.excess == 0
 
 
 @pytest.mark.parametrize(
-    ("model", "odd", "said"),
+    ("model", "odd", "reason"),
     [
         (network(Restless(nn.Dropout())), {"random", "modes"}, "randomized"),
         (Growing(), {"random", "state"}, "randomized"),
@@ -105,9 +104,9 @@ def test_a_function_of_the_image_is_sound() -> None:
     ],
     ids=["dropout", "growing", "counting", "averaging", "batch norm", "batch statistics", "softmax"],
 )
-def test_oddities_are_suspicious(model: nn.Module, odd: set[str], said: str) -> None:
+def test_oddities_are_suspicious(model: nn.Module, odd: set[str], reason: str) -> None:
     found = consistency.examine(probed(model))
-    assert found.finding == "suspicious" and said in found.sentence and found.advice
+    assert found.finding == "suspicious" and reason in found.sentence and found.advice
     assert {name for name in found.numbers if isinstance(found.numbers[name], str)} == odd
     assert found.excess == consistency.EXCESS
 
@@ -159,7 +158,7 @@ def test_what_cannot_be_checked_is_said() -> None:
     found = consistency.examine(probed(Linear(factor=float("nan"))))
     assert found.finding == "inconclusive" and "NaN" in found.sentence
     alone = nn.Sequential(nn.Flatten(), Restless(nn.BatchNorm1d(PIXELS)), nn.Linear(PIXELS, 3))
-    assert "error for a single image" in consistency.examine(probed(alone)).sentence
+    assert "fails on 1 images" in consistency.examine(probed(alone)).sentence
 
 
 def test_every_warning_of_an_inspection_is_known_and_others_are_not() -> None:

@@ -5,8 +5,15 @@ import torch
 
 from soar.attacks import PGD
 from soar.evaluation.assess import assess
-from soar.evaluation.checks import black_box, budgets, losses, temperature
-from soar.evaluation.checks.shared import APGD_DLR, ON_CROSS_ENTROPY, ON_MARGINS, PGD_CE, Tempered
+from soar.evaluation.checks import (
+    APGD_DLR,
+    ON_CROSS_ENTROPY,
+    ON_MARGINS,
+    PGD_CE,
+    Tempered,
+    budgets,
+    comparisons,
+)
 from soar.threat import Linf
 from tests.evaluation.checks.made import Linear, images, shared
 
@@ -21,9 +28,9 @@ def test_only_what_all_attacks_leave_survives() -> None:
 def test_checks_share_their_attacks() -> None:
     """Four on both losses; Square; longer and oftener; two radii; two without a limit; one softened."""
     under = shared(Linear(factor=100), count=20)
-    for check in (losses, temperature, budgets):
-        check.examine(under)
-    black_box.examine(under, queries=10)
+    for examine in (comparisons.examine_losses, comparisons.examine_temperature, budgets.examine):
+        examine(under)
+    comparisons.examine_black_box(under, queries=10)
     assert len(under._known) == 4 + 1 + 2 + 2 + 2 + 1
 
 
@@ -39,7 +46,7 @@ def test_the_same_question_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> Non
         asked.append(given[1])
         return assess(*given, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("soar.evaluation.checks.shared.assess", counted)
+    monkeypatch.setattr("soar.evaluation.checks.assess", counted)
     made = shared(Linear(), count=20)
     first = made.robust(PGD(steps=3))
     assert torch.equal(made.robust(PGD(steps=3)), first) and len(asked) == 1

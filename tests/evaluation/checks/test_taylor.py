@@ -10,7 +10,7 @@ from soar.evaluation.checks import taylor
 from soar.evaluation.checks.taylor import TaylorNumbers, taylor_numbers
 from soar.evaluation.target import Target
 from soar.threat import L2, Linf, Threat
-from tests.evaluation.checks.made import SHAPE, Behind, Linear, all_wrong, images, rounded, shared
+from tests.evaluation.checks.made import SHAPE, Behind, Linear, images, rounded, shared
 
 PIXELS = math.prod(SHAPE)
 
@@ -166,11 +166,6 @@ def test_the_rule(broken: float, examples: int, finding: str) -> None:
 def test_no_more_than_so_many_images_are_taken() -> None:
     found = taylor.examine(shared(Linear(), count=300))
     assert found.numbers["examples"] == taylor.MOST_EXAMPLES == 256
-
-
-def test_without_a_right_image_there_is_nothing_to_expand() -> None:
-    found = taylor.examine(all_wrong())
-    assert found.finding == "inconclusive" and "no clean image" in found.sentence
 
 
 def test_the_model_is_left_as_it_was() -> None:

@@ -12,7 +12,7 @@ from torch import nn
 from soar.attacks import Outcomes, engine
 from soar.data import Split
 from soar.evaluation import target
-from soar.evaluation.attack_result import bits
+from soar.evaluation.files import bits
 from soar.experiments.measure import tidy
 from soar.experiments.measure.accuracy import accuracy, clean, journal_of
 from tests.experiments.tasks import Linear, gray, task

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from soar.evaluation import Assessment, evaluate
-from soar.evaluation.diagnosis import Diagnosis, Evidence
+from soar.evaluation.diagnosis import CheckResult, Diagnosis
 from soar.report.exhibits.records import agrees, find_assessment, find_diagnosis
 from soar.threat import Linf
 from soar.weights import Weights
@@ -26,9 +26,9 @@ def made() -> Assessment:
 
 
 def diagnosis(model: str, *, is_whole: bool = True) -> Diagnosis:
-    evidence = Evidence(check="losses", title="", finding="sound", sentence="", rule="")
+    evidence = CheckResult(check="losses", title="", finding="sound", sentence="", rule="")
     return Diagnosis(
-        model=model, data=DATA, threat=THREAT, examples=9, evidence=(evidence,), is_whole=is_whole
+        model=model, data=DATA, threat=THREAT, examples=9, checks=(evidence,), is_complete=is_whole
     )
 
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 from importlib import resources
 
 from soar.evaluation import Note
-from soar.evaluation.checks.judgment import not_made
-from soar.evaluation.diagnosis import SEVERITY
+from soar.evaluation.diagnosis import SEVERITY, Check
 from soar.report.content import SIGNS, RunContent
 from soar.report.page import page
 from soar.report.sections.attacks import attacks
@@ -54,11 +53,12 @@ def test_the_best_is_marked_among_those_to_trust() -> None:
 def inconclusive(run: RunContent) -> RunContent:
     """The same run, none of whose checks but the last could be made."""
     assert run.diagnosis is not None
-    *first, last = run.diagnosis.evidence
+    *first, last = run.diagnosis.checks
     unmade = [
-        not_made(one.check, one.title, one.rule, "no clean image is correctly classified") for one in first
+        Check(one.check, one.title, one.rule).skipped("no clean image is correctly classified")
+        for one in first
     ]
-    return replace(run, diagnosis=replace(run.diagnosis, evidence=(*unmade, last)))
+    return replace(run, diagnosis=replace(run.diagnosis, checks=(*unmade, last)))
 
 
 def test_a_number_that_could_not_be_checked_is_marked_and_never_the_best() -> None:

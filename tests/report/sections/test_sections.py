@@ -94,7 +94,7 @@ def test_evidence_is_gravest_first_with_rule_numbers_and_advice() -> None:
 def test_a_first_look_is_not_taken_for_a_diagnosis() -> None:
     (run,) = made_content(1)
     assert run.diagnosis is not None
-    root = read(diagnosis([replace(run, diagnosis=replace(run.diagnosis, is_whole=False))]))
+    root = read(diagnosis([replace(run, diagnosis=replace(run.diagnosis, is_complete=False))]))
     assert "sound, at first look" in root.text and "soar diagnose RUN" in root.text
 
 

@@ -43,7 +43,7 @@ def test_verdicts_are_drawn_a_dot_an_attack(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_diagnosis_without_the_checks_is_refused() -> None:
     with pytest.raises(UserError, match="its diagnosis lacks the checks losses or temperature"):
-        verdicts.numbers(replace(Diagnosis.load(MASKED), evidence=()))
+        verdicts.numbers(replace(Diagnosis.load(MASKED), checks=()))
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,20 @@
-"""More steps, more starts, larger radii: an attack that works gets stronger and in the end breaks all."""
+"""Give an attack more of everything: a working one gets stronger with steps, restarts and radius."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from soar import epsilon
 from soar.attacks import PGD
-from soar.evaluation.checks.judgment import Judgment, Thresholds, counted, not_made, share_of
-from soar.evaluation.checks.shared import PGD_CE, SharedAttacks
-from soar.evaluation.diagnosis import Evidence
-from soar.evaluation.interval import paired
+from soar.evaluation.checks import PGD_CE, SharedAttacks
+from soar.evaluation.diagnosis import Check, CheckResult, Judgment, Thresholds
+from soar.evaluation.interval import counted, paired, share_of
+from soar.evaluation.target import Target
 from soar.text import percent
 from soar.threat import L2, Linf, Threat
 
-CHECK = "budgets"
-TITLE = "More steps, more starts, larger radii"
 LONGER = PGD(steps=100)
 OFTENER = PGD(steps=20, restarts=5)
 FACTORS = (2, 4)
@@ -30,68 +28,58 @@ FALL = Thresholds(suspicious=0.05)
 RISE = Thresholds(suspicious=0.02, masked=0.1)
 # Nothing survives an attack that may choose any image, if its gradients lead anywhere.
 LEFT = Thresholds(suspicious=0.01, masked=0.05)
-RULE = (
+BUDGETS = Check(
+    "budgets",
+    "More steps, more starts, larger radii",
     f"{LONGER.label} or {OFTENER.label} leaves less than {PGD_CE.label}: {FALL.rule};"
     f" more steps, more starts or a larger radius leave more: {RISE.rule};"
-    f" something survives where any image is allowed: {LEFT.rule}"
+    f" something survives where any image is allowed: {LEFT.rule}",
 )
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What one comparison says."""
+class _Part(NamedTuple):
+    """What one comparison shows."""
 
-    what: str
+    label: str
     left: float
     judged: Judgment
     why: str
-    """what follows, if it speaks against the model"""
+    """what follows, if it counts against the model"""
     numbers: dict[str, float]
+    """by what is added to the label"""
 
 
-def examine(shared: SharedAttacks) -> Evidence:
-    """Return an attack more of everything, and see whether it behaves as a working attack must.
+def examine(shared: SharedAttacks) -> CheckResult:
+    """Give an attack more of everything, and see whether it behaves as a working attack must.
 
     Args:
-        shared: the model under diagnosis
+        shared: the attacks on the target
     """
-    if not shared.target.correct.any():
-        return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
     parts = [_effort(shared, LONGER), _effort(shared, OFTENER), *_radii(shared), *_unbounded(shared)]
-    gravest = max(parts, key=lambda part: part.judged.gravity)
-    is_sound = gravest.judged.finding == "sound"
+    gravest = max(parts, key=lambda part: part.judged.severity)
     usual = share_of(shared.robust(PGD_CE))
-    if is_sound:
-        shown = ", ".join(f"{part.what} {percent(part.left)}" for part in parts)
+    if gravest.judged.finding == "sound":
+        shown = ", ".join(f"{part.label} {percent(part.left)}" for part in parts)
         sentence = f"{PGD_CE.label} leaves {percent(usual)}; {shown}: nothing odd."
     else:
         sentence = (
-            f"{PGD_CE.label} leaves {percent(usual)}, {gravest.what} leaves {percent(gravest.left)}:"
+            f"{PGD_CE.label} leaves {percent(usual)}, {gravest.label} leaves {percent(gravest.left)}:"
             f" {gravest.why}."
         )
-    return Evidence(
-        check=CHECK,
-        title=TITLE,
-        finding=gravest.judged.finding,
-        sentence=sentence,
-        rule=RULE,
-        numbers={PGD_CE.label: usual, **{name: n for part in parts for name, n in part.numbers.items()}},
-        excess=gravest.judged.excess,
-        advice="" if is_sound else "soar evaluate RUN --attacks standard",
-    )
+    numbers: dict[str, float | int | str | None] = {PGD_CE.label: usual}
+    for part in parts:
+        numbers[part.label] = part.left
+        numbers |= {f"{part.label} {name}": number for name, number in part.numbers.items()}
+    return BUDGETS.result(gravest.judged, sentence, numbers)
 
 
 def _effort(shared: SharedAttacks, attack: PGD) -> _Part:
     """Compare an attack that works harder with the usual one."""
     before, after = shared.robust(PGD_CE), shared.robust(attack)
     fall, low, high = paired(before, after)
-    judged = max(FALL.judge(fall, low), RISE.judge(-fall, -high), key=lambda one: one.gravity)
-    why = (
-        "the usual search had not come to its end" if fall > 0 else "more work finds less, so chance decides"
-    )
-    label = attack.label
-    numbers = {label: share_of(after), f"{label} fall": fall, f"{label} low": low, f"{label} high": high}
-    return _Part(label, share_of(after), judged, why, numbers)
+    judged = max(FALL.judge(fall, low), RISE.judge(-fall, -high), key=lambda one: one.severity)
+    why = "the usual search had not converged" if fall > 0 else "more work finds less, so chance decides"
+    return _Part(attack.label, share_of(after), judged, why, {"fall": fall, "low": low, "high": high})
 
 
 def _radii(shared: SharedAttacks) -> list[_Part]:
@@ -99,17 +87,17 @@ def _radii(shared: SharedAttacks) -> list[_Part]:
     parts = []
     smaller, before = shared.target.threat, shared.robust(PGD_CE)
     for factor in FACTORS:
-        if shared.target.threat.eps * factor > _everything(shared).eps:
+        if shared.target.threat.eps * factor > _everything(shared.target).eps:
             break
         larger = shared.target.threat.scaled(Fraction(factor))
         after = shared.robust(PGD_CE, threat=larger)
         rise, low, high = paired(after, before)
-        label = f"{PGD_CE.label} at eps {epsilon.show(larger.eps)}"
-        numbers = {label: share_of(after), f"{label} rise": rise, f"{label} low": low, f"{label} high": high}
         why = (
             f"at eps {epsilon.show(smaller.eps)} it left {percent(share_of(before))}, so with more room it"
             " finds less and its gradients mislead it"
         )
+        label = f"{PGD_CE.label} at eps {epsilon.show(larger.eps)}"
+        numbers = {"rise": rise, "low": low, "high": high}
         parts.append(_Part(label, share_of(after), RISE.judge(rise, low), why, numbers))
         smaller, before = larger, after
     return parts
@@ -118,25 +106,24 @@ def _radii(shared: SharedAttacks) -> list[_Part]:
 def _unbounded(shared: SharedAttacks) -> list[_Part]:
     """Let attacks choose any image.
 
-    The other images of the data are among them. Where the model gives them other answers, there are points
-    that fool it, and only a search without guidance misses them all.
+    The other images of the data are among them. Where the model predicts other classes for them, there are
+    points that fool it, and only a search without guidance misses them all.
     """
-    if len(shared.target.logits.argmax(dim=1).unique()) < 2:
+    if len(shared.target.predictions.unique()) < 2:
         return []
-    threat = _everything(shared)
+    threat = _everything(shared.target)
     parts = []
     for loss in ("ce", "margin"):
         attack = PGD(steps=STEPS, step_size=threat.eps / STEPS_ACROSS, random_start=False, loss=loss)
         share, low, high = counted(shared.robust(attack, threat=threat))
-        label = f"{attack.label} without a limit"
-        numbers = {label: share, f"{label} low": low, f"{label} high": high}
         why = "it may choose any image, so the gradients do not show it the way"
-        parts.append(_Part(label, share, LEFT.judge(share, low), why, numbers))
+        judged, numbers = LEFT.judge(share, low), {"low": low, "high": high}
+        parts.append(_Part(f"{attack.label} without a limit", share, judged, why, numbers))
     return parts
 
 
-def _everything(shared: SharedAttacks) -> Threat:
+def _everything(target: Target) -> Threat:
     """Return the threat whose ball around any image holds all images."""
-    if isinstance(shared.target.threat, Linf):
+    if isinstance(target.threat, Linf):
         return Linf(1)
-    return L2(Fraction(math.isqrt(shared.target.x[0].numel() - 1) + 1))
+    return L2(Fraction(math.isqrt(target.images[0].numel() - 1) + 1))

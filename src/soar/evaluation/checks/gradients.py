@@ -1,33 +1,176 @@
-"""Is there a slope to climb? Zero and vanishing gradients, saturated softmaxes, and how sure the model is."""
+"""Are there gradients to climb? Zero and vanishing ones, saturated softmaxes, and the model's confidence."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
-from soar.evaluation.checks.judgment import Judgment, Thresholds, not_made
-from soar.evaluation.checks.shared import SharedAttacks
-from soar.evaluation.checks.slopes import GradientNumbers, gradient_numbers
-from soar.evaluation.diagnosis import Evidence, Verdict
+import torch
+from torch import Tensor, nn
+
+from soar import losses, randomness
+from soar.attacks.pgd import climb, usual_step_length
+from soar.evaluation.checks import SharedAttacks
+from soar.evaluation.diagnosis import Check, CheckResult, Judgment, Thresholds
 from soar.evaluation.interval import wilson
+from soar.evaluation.target import Target
+from soar.model_state import untouched
+from soar.prediction import logits_of
 from soar.text import percent
+from soar.threat import Threat
 
-CHECK = "gradients"
-TITLE = "Slope of the loss at the images"
-
-# A network of ReLUs has a slope nearly everywhere, so a few examples without any are odd. A fifth of them
+# A network of ReLUs has a gradient nearly everywhere, so a few examples without any are odd. A fifth of them
 # cannot be chance, and every one passes for robust whatever an attack on this loss does.
 ZEROS = Thresholds(suspicious=0.02, masked=0.2)
 # A saturated softmax alone proves nothing, since networks that are trained for long have them too; but from
 # here on attacks on the cross-entropy can miss as much as lies between one method and another.
 ROUNDED = Thresholds(suspicious=0.1)
-RULE = (
-    f"examples without any slope of the cross-entropy: {ZEROS.rule}; with a slope lost in rounding or a"
-    f" saturated softmax: {ROUNDED.rule}; confidence decides nothing"
+GRADIENTS = Check(
+    "gradients",
+    "Gradient of the loss at the images",
+    f"examples where the gradient of the cross-entropy is zero: {ZEROS.rule}; where it is lost in rounding or"
+    f" the softmax is saturated: {ROUNDED.rule}; confidence decides nothing",
 )
 
 
-def judge(found: GradientNumbers) -> Evidence:
-    """Say what the slopes mean for attacks.
+@dataclass(frozen=True, kw_only=True)
+class GradientNumbers:
+    """What the gradients at some images are like; shares from 0 to 1."""
+
+    examples: int
+    precision: str
+    """of the logits, such as float32"""
+    zero: float
+    """share of examples where the gradient of the cross-entropy is zero in every pixel"""
+    vanishing: float
+    """share where it is lost in rounding, the zeros included"""
+    saturated: float
+    """share where the probability of the label is exactly 1"""
+    only_margin: float
+    """share where it is lost in rounding, but that of the margin is not: the loss stops attacks"""
+    neither: float
+    """share where both are: the model stops attacks"""
+    entries: float
+    """mean share of the pixels in which the gradient is not zero"""
+    confidence_clean: float
+    """mean of the largest probability at the images"""
+    confidence_clean_std: float
+    confidence_random: float
+    """at points drawn uniformly from the ball"""
+    confidence_random_std: float
+    confidence_pgd1: float
+    """one step of ascent from there"""
+    confidence_pgd1_std: float
+
+
+def input_gradients(
+    model: nn.Module, x: Tensor, labels: Tensor, *scores: losses.Loss
+) -> tuple[Tensor, list[Tensor]]:
+    """Return the logits at some images and the gradient of every loss there, by one backward pass each.
+
+    As in attacks, a gradient that is NaN counts as zero, and so does that of a model that cuts the graph.
+
+    Args:
+        model: the model, in the mode it should be evaluated in
+        x: images as the model takes them
+        labels: true classes
+        scores: losses
+
+    >>> input_gradients(nn.Identity(), torch.zeros(1, 2), torch.tensor([0]), losses.cross_entropy)[1]
+    [tensor([[-0.5000,  0.5000]])]
+    """
+    points = x.detach().requires_grad_()
+    with torch.enable_grad():
+        logits = logits_of(model, points)
+        if not logits.requires_grad:
+            return logits.detach(), [torch.zeros_like(x) for _ in scores]
+        found = [
+            torch.autograd.grad(
+                score(logits, labels).sum(),
+                points,
+                retain_graph=True,
+                allow_unused=True,
+                materialize_grads=True,
+            )[0].nan_to_num(nan=0.0)
+            for score in scores
+        ]
+    return logits.detach(), found
+
+
+def is_lost(gradient: Tensor, logits: Tensor, threat: Threat) -> Tensor:
+    r"""Return where a gradient is lost in rounding.
+
+    \( \epsilon ||g||_* \le u \max(1, \max_i |z_i|) \), u the distance from 1 to the next number
+
+    The left side is the most that the loss can change in the ball to first order, the right side what the
+    loss is rounded by, since it is made of logits. Below it neither the loss nor the sign of its gradient
+    means anything: in float32 its factor of the label, p_y - 1, is itself only known to within u.
+
+    Args:
+        gradient: gradient of the loss at the images
+        logits: the model's logits there
+        threat: the ball
+    """
+    return threat.radius * threat.dual_norm(gradient) <= rounding(logits)
+
+
+def rounding(logits: Tensor) -> Tensor:
+    """Return the size of the last digit of a loss that is made of these logits.
+
+    >>> rounding(torch.tensor([[4.0, 1.0]])) / torch.finfo(torch.float32).eps
+    tensor([4.])
+    """
+    return torch.finfo(logits.dtype).eps * logits.abs().amax(dim=1).clamp(min=1)
+
+
+def gradient_numbers(target: Target) -> GradientNumbers:
+    """Measure the gradients at the images and the confidence there, nearby and after one step of ascent.
+
+    Three passes forward and three backward on each image; the model is left as it was. The confidence is that
+    of the paper's table on it; PGD-1 is one step of 1.25 eps from a random point.
+
+    Args:
+        target: at least one image, all correctly classified
+    """
+    model, threat = target.model, target.threat
+    rows: list[dict[str, Tensor]] = []
+    with untouched(model):
+        for part, y, names in target.batches():
+            logits, (ce, margin) = input_gradients(model, part, y, losses.cross_entropy, losses.margin)
+            lost, margin_lost = is_lost(ce, logits, threat), is_lost(margin, logits, threat)
+            near = threat.random_start(part, randomness.key(target.seed, names, "confidence"))
+            near_logits, (uphill,) = input_gradients(model, near, y, losses.cross_entropy)
+            one_up = climb(near, uphill, part, threat, float(usual_step_length(threat.eps, steps=1)))
+            rows.append(
+                {
+                    "zero": (ce == 0).flatten(1).all(dim=1),
+                    "vanishing": lost,
+                    "saturated": logits.softmax(dim=1).gather(1, y[:, None])[:, 0] == 1,
+                    "only_margin": lost & ~margin_lost,
+                    "neither": lost & margin_lost,
+                    "entries": (ce != 0).flatten(1).double().mean(dim=1),
+                    "confidence_clean": _confidence(logits),
+                    "confidence_random": _confidence(near_logits),
+                    "confidence_pgd1": _confidence(logits_of(model, one_up)),
+                }
+            )
+    columns = {name: torch.cat([row[name] for row in rows]).double() for name in rows[0]}
+    means = {name: float(column.mean()) for name, column in columns.items()}
+    spreads = {
+        f"{name}_std": float(column.std(correction=0))
+        for name, column in columns.items()
+        if name.startswith("confidence")
+    }
+    return GradientNumbers(
+        examples=len(target), precision=str(logits.dtype).removeprefix("torch."), **means, **spreads
+    )
+
+
+def _confidence(logits: Tensor) -> Tensor:
+    return logits.softmax(dim=1).amax(dim=1)
+
+
+def judge(found: GradientNumbers) -> CheckResult:
+    """Return what the gradients mean for attacks.
 
     Args:
         found: what was measured
@@ -37,37 +180,27 @@ def judge(found: GradientNumbers) -> Evidence:
         return limits.judge(share, wilson(round(share * found.examples), found.examples)[0])
 
     zeros, rounded = judged(ZEROS, found.zero), judged(ROUNDED, max(found.vanishing, found.saturated))
-    gravest = max(zeros, rounded, key=lambda one: one.gravity)
-    return Evidence(
-        check=CHECK,
-        title=TITLE,
-        finding=gravest.finding,
-        sentence=_sentence(found, gravest.finding, by_zeros=gravest is zeros),
-        rule=RULE,
-        numbers=asdict(found),
-        excess=gravest.excess,
-        advice="" if gravest.finding == "sound" else _advice(found),
-    )
+    gravest = max(zeros, rounded, key=lambda one: one.severity)
+    sentence = _sentence(found, is_sound=gravest.finding == "sound", by_zeros=gravest is zeros)
+    suite = "square" if found.neither > found.only_margin else "standard"
+    return GRADIENTS.result(gravest, sentence, asdict(found), advice=f"soar evaluate RUN --attacks {suite}")
 
 
-def examine(shared: SharedAttacks) -> Evidence:
-    """Look at the slopes at all examples that are correctly classified."""
-    target = shared.target.subset(shared.target.correct)
-    if not len(target):
-        return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
-    return judge(gradient_numbers(target))
+def examine(shared: SharedAttacks) -> CheckResult:
+    """Measure the gradients at all images that are correctly classified."""
+    return judge(gradient_numbers(shared.target.subset(shared.target.correct)))
 
 
-def _sentence(found: GradientNumbers, finding: Verdict, *, by_zeros: bool) -> str:
-    if finding == "sound":
+def _sentence(found: GradientNumbers, *, is_sound: bool, by_zeros: bool) -> str:
+    if is_sound:
         return (
-            f"Slopes are there to climb: zero on {percent(found.zero)} of the images, lost in rounding on"
+            f"There are gradients to climb: zero on {percent(found.zero)} of the images, lost in rounding on"
             f" {percent(found.vanishing)}, softmax saturated on {percent(found.saturated)}."
         )
     if not by_zeros and found.saturated >= found.vanishing:
         return (
             f"{percent(found.saturated)} of the softmaxes are saturated in {found.precision}, so attacks on"
-            " cross-entropy see next to no slope there."
+            " the cross-entropy see next to no gradient there."
         )
     stopped = (
         "that of the margin is not, so the loss stops attacks and not the model"
@@ -75,10 +208,4 @@ def _sentence(found: GradientNumbers, finding: Verdict, *, by_zeros: bool) -> st
         else "so is that of the margin: the model itself hides it, as rounding does"
     )
     what, share = ("is zero", found.zero) if by_zeros else ("is lost in rounding", found.vanishing)
-    return f"The slope of the cross-entropy {what} on {percent(share)} of the images; {stopped}."
-
-
-def _advice(found: GradientNumbers) -> str:
-    if found.neither > found.only_margin:
-        return "soar evaluate RUN --attacks square"
-    return "soar evaluate RUN --attacks standard"
+    return f"The gradient of the cross-entropy {what} on {percent(share)} of the images; {stopped}."

@@ -1,4 +1,4 @@
-"""How far does the slope at the image reach? First- and second-order expansions against the loss itself."""
+"""How far does the gradient at the image reach? First- and second-order expansions against the loss."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from soar.attacks import PGD, perturb
 from soar.attacks.pgd import climb
 from soar.curvature import exact_product
 from soar.errors import UserError
-from soar.evaluation.checks.judgment import Thresholds, not_made
-from soar.evaluation.checks.shared import SharedAttacks
-from soar.evaluation.checks.slopes import rounding, slopes
-from soar.evaluation.diagnosis import Evidence
+from soar.evaluation.checks import SharedAttacks
+from soar.evaluation.checks.gradients import input_gradients, rounding
+from soar.evaluation.diagnosis import Check, CheckResult, Thresholds
 from soar.evaluation.interval import wilson
 from soar.evaluation.target import Target
 from soar.model_state import untouched
@@ -23,21 +22,21 @@ from soar.prediction import logits_of
 from soar.text import percent
 from soar.threat import Threat
 
-CHECK = "taylor"
-TITLE = "Taylor expansions of the loss along the attack"
 ATTACK = PGD(steps=20, random_start=False)
 
 # Medians over so many examples do not move any more, and the check stays one of the cheap ones.
 MOST_EXAMPLES = 256
 # Points on the straight way to the attacked point; eight are enough to see where the loss leaves the line.
 POINTS = 8
-# A loss that bends may give half or double of what its slope promised. A tenth of it is another loss.
+# A loss that bends may give half or double of what its gradient predicts. A tenth of it is another loss.
 KEPT = 0.1
 # Standard, PGD-trained, TRADES, MMA, CURE and SOAR networks break none; a kink at the image breaks most.
 BROKEN = Thresholds(suspicious=0.25)
-RULE = (
+TAYLOR = Check(
+    "taylor",
+    "Taylor expansions of the loss along the attack",
     f"examples where PGD's first step from the image raises the loss by less than {KEPT:.0%} of what the"
-    f" slope promised, or by no more than rounding: {BROKEN.rule}; the expansions decide nothing"
+    f" gradient predicts, or by no more than rounding: {BROKEN.rule}; the expansions decide nothing",
 )
 
 
@@ -47,9 +46,9 @@ class TaylorNumbers:
 
     examples: int
     broken: float
-    """share of examples where PGD's first step from the image does not raise the loss as promised"""
+    """share of examples where PGD's first step from the image does not raise the loss as predicted"""
     kept: float | None
-    """what that step raised the loss by, over what was promised"""
+    """what that step raised the loss by, over what the gradient predicts"""
     first_order_error: float | None
     """|l + g d - l(x + d)| / |l(x + d) - l|, d from the image to PGD's end"""
     second_order_error: float | None
@@ -63,7 +62,7 @@ class TaylorNumbers:
     nonlinearity: float | None
     """the largest |l(x + t d) - l - t g d| on the way, as LLR measures it"""
     cosine: float | None
-    """between the slopes at the image and at PGD's end"""
+    """between the gradients at the image and at PGD's end"""
 
 
 def taylor_numbers(target: Target) -> TaylorNumbers:
@@ -76,12 +75,12 @@ def taylor_numbers(target: Target) -> TaylorNumbers:
     rows: list[dict[str, Tensor]] = []
     with untouched(model):
         for part, y, names in target.batches():
-            logits, (slope,) = slopes(model, part, y, losses.cross_entropy)
-            row = _first_step(model, part, y, logits, slope, threat)
-            # Without any slope there is no way to follow, and a model that cuts the graph refuses attacks.
-            if bool((slope != 0).any()):
+            logits, (gradient,) = input_gradients(model, part, y, losses.cross_entropy)
+            row = _first_step(model, part, y, logits, gradient, threat)
+            # Without any gradient there is no way to follow, and a model that cuts the graph refuses attacks.
+            if bool((gradient != 0).any()):
                 end = perturb(model, ATTACK, threat, part, y, index=names, seed=target.seed, step=0)
-                row |= _along(model, part, y, slope, end)
+                row |= _along(model, part, y, gradient, end)
             rows.append(row)
     medians = {
         name: _median([row[name] for row in rows if name in row])
@@ -92,63 +91,52 @@ def taylor_numbers(target: Target) -> TaylorNumbers:
     return TaylorNumbers(examples=len(target), broken=float(broken.mean()), **medians)
 
 
-def judge(found: TaylorNumbers) -> Evidence:
-    """Return whether the slope at the image leads anywhere.
+def judge(found: TaylorNumbers) -> CheckResult:
+    """Return whether the gradient at the image leads anywhere.
 
     Args:
         found: what was measured
     """
     low, _ = wilson(round(found.broken * found.examples), found.examples)
     judged = BROKEN.judge(found.broken, low)
-    is_sound = judged.finding == "sound"
-    return Evidence(
-        check=CHECK,
-        title=TITLE,
-        finding=judged.finding,
-        sentence=_sentence(found, is_sound=is_sound),
-        rule=RULE,
-        numbers=asdict(found),
-        excess=judged.excess,
-        advice="" if is_sound else "soar evaluate RUN --attacks restarts",
-    )
+    sentence = _sentence(found, is_sound=judged.finding == "sound")
+    return TAYLOR.result(judged, sentence, asdict(found), advice="soar evaluate RUN --attacks restarts")
 
 
-def examine(shared: SharedAttacks) -> Evidence:
+def examine(shared: SharedAttacks) -> CheckResult:
     """Expand the loss around the first examples that are correctly classified."""
-    target = shared.target.subset(shared.target.correct.nonzero()[:MOST_EXAMPLES, 0])
-    if not len(target):
-        return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
-    return judge(taylor_numbers(target))
+    rows = shared.target.correct.nonzero()[:MOST_EXAMPLES, 0]
+    return judge(taylor_numbers(shared.target.subset(rows)))
 
 
 def _first_step(
-    model: nn.Module, x: Tensor, labels: Tensor, logits: Tensor, slope: Tensor, threat: Threat
+    model: nn.Module, x: Tensor, labels: Tensor, logits: Tensor, gradient: Tensor, threat: Threat
 ) -> dict[str, Tensor]:
-    """Return where PGD's first step from the image disappoints, and what it gains over what was promised."""
-    step = climb(x, slope, x, threat, ATTACK.step_length(threat.eps))
+    """Return where PGD's first step from the image fails, and its gain over the predicted one."""
+    step = climb(x, gradient, x, threat, ATTACK.step_length(threat.eps))
     risen = losses.cross_entropy(logits_of(model, step), labels) - losses.cross_entropy(logits, labels)
-    promised = _dot(slope, step - x)
+    predicted = _dot(gradient, step - x)
     least = rounding(logits)
     # Written so that a loss that is not a number counts as broken.
-    holds = risen > torch.maximum(KEPT * promised, least)
-    return {"broken": ~holds, "kept": (risen / promised).masked_fill(promised <= least, torch.nan)}
+    holds = risen > torch.maximum(KEPT * predicted, least)
+    return {"broken": ~holds, "kept": (risen / predicted).masked_fill(predicted <= least, torch.nan)}
 
 
-def _along(model: nn.Module, x: Tensor, labels: Tensor, slope: Tensor, end: Tensor) -> dict[str, Tensor]:
+def _along(model: nn.Module, x: Tensor, labels: Tensor, gradient: Tensor, end: Tensor) -> dict[str, Tensor]:
     """Expand the loss along the way from the image to the attack's end; NaN where the end is the image.
 
     Between the kinks of its ReLUs a network's logits are linear, so H, differentiated twice at the image,
     holds the curvature of the softmax alone and nothing of the kinks on the way. A finite difference of
-    slopes over the whole way, d (g(x + d) - g(x)), is the mean of d H d on it, kinks included; half of it
+    gradients over the whole way, d (g(x + d) - g(x)), is the mean of d H d on it, kinks included; half of it
     added to the first order is the trapezoid rule. Both are reported.
     """
     d = end - x
-    _, (last_slope,) = slopes(model, end, labels, losses.cross_entropy)
+    _, (last_gradient,) = input_gradients(model, end, labels, losses.cross_entropy)
     way = [
         losses.cross_entropy(logits_of(model, x + t * d), labels)
         for t in torch.linspace(0, 1, POINTS + 1).tolist()
     ]
-    first, across = _dot(slope, d), _dot(last_slope - slope, d)
+    first, across = _dot(gradient, d), _dot(last_gradient - gradient, d)
     at_image = _curvature_along(model, x, labels, d)
     rise, length = way[-1] - way[0], _dot(d, d)
 
@@ -163,7 +151,7 @@ def _along(model: nn.Module, x: Tensor, labels: Tensor, slope: Tensor, end: Tens
         "curvature": at_image / length,
         "path_curvature": across / length,
         "nonlinearity": torch.stack(off_the_line).amax(dim=0),
-        "cosine": torch.cosine_similarity(slope.flatten(1), last_slope.flatten(1), dim=1, eps=0),
+        "cosine": torch.cosine_similarity(gradient.flatten(1), last_gradient.flatten(1), dim=1, eps=0),
     }
     has_moved = length > 0
     return {name: column.masked_fill(~has_moved, torch.nan) for name, column in found.items()}
@@ -190,18 +178,17 @@ def _median(columns: list[Tensor]) -> float | None:
 
 
 def _sentence(found: TaylorNumbers, *, is_sound: bool) -> str:
+    along = "One step along the gradient at the image"
     if not is_sound:
         return (
-            f"One step along the slope at the image does not raise the loss on {percent(found.broken)} of the"
-            " images, so attacks that start there are misled."
+            f"{along} does not raise the loss on {percent(found.broken)} of the images, so attacks that start"
+            " there are misled."
         )
-    told = (
-        f"One step along the slope at the image raises the loss on {percent(1 - found.broken)} of the images."
-    )
+    sentence = f"{along} raises the loss on {percent(1 - found.broken)} of the images."
     if found.first_order_error is None or found.path_error is None:
-        return told
+        return sentence
     first, path = percent(found.first_order_error), percent(found.path_error)
     return (
-        f"{told} The slope alone predicts the rise at PGD's end to within {first}, with the curvature on the"
-        f" way to within {path}."
+        f"{sentence} The gradient alone predicts the rise at PGD's end to within {first}, with the curvature"
+        f" on the way to within {path}."
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from soar.errors import unknown
-from soar.evaluation.attack_result import bits
+from soar.evaluation.files import bits
 from soar.evaluation.journal import remove_journals
 from soar.experiments.cache import Log, validation_scores
 from soar.experiments.measure.accuracy import accuracy, assessment, clean, journal_of

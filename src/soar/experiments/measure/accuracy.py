@@ -11,7 +11,7 @@ from torch import Tensor
 from soar.attacks.attack import ATTACKS, Attack
 from soar.evaluation import Assessment, evaluate
 from soar.evaluation.assessment import WORST
-from soar.evaluation.attack_result import from_bits
+from soar.evaluation.files import from_bits
 from soar.evaluation.journal import remove_journals
 from soar.evaluation.suites import resolve
 from soar.experiments.measure.task import BATCH, Found, Task, share

@@ -11,7 +11,7 @@ from soar import curvature, losses, randomness
 from soar.attacks import PGD
 from soar.attacks.transfer import transfer_points
 from soar.errors import UserError
-from soar.evaluation.checks.slopes import gradient_numbers
+from soar.evaluation.checks.gradients import gradient_numbers
 from soar.experiments.measure.task import BATCH, Found, Task, mean
 from soar.losses import cross_entropy
 from soar.model_state import probing

@@ -10,8 +10,7 @@ from typing import Any
 from soar.attacks.attack import ATTACKS
 from soar.errors import printable
 from soar.evaluation import Assessment
-from soar.evaluation.attack_result import describe
-from soar.evaluation.suites import SUITES, resolve
+from soar.evaluation.suites import SUITES, describe, resolve
 
 _PROGRAMS = {"soar": ("soar",), "__main__.py": ("python", "-m", "soar")}
 _LONGEST = 2000

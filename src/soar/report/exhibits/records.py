@@ -67,7 +67,7 @@ def find_diagnosis(folder: Path, data: str, threat: Threat, weights: Weights, sa
         say: takes a line about every file that is passed over
     """
     usable = [
-        (found.is_whole, path.stat().st_mtime_ns, found)
+        (found.is_complete, path.stat().st_mtime_ns, found)
         for path, found in _usable(folder, "diagnosis", Diagnosis.load, data, threat, weights, say)
     ]
     return max(usable, key=lambda one: one[:2])[2] if usable else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from soar.evaluation.diagnosis import Evidence
+from soar.evaluation.diagnosis import CheckResult
 from soar.report.content import RunContent, Standing, standing
 from soar.report.markup import Html, tag
 from soar.report.sections.layout import code, mark, missing, panels, section
@@ -25,20 +25,20 @@ def _panel(_place: int, run: RunContent) -> Html:
     found, verdict = run.diagnosis, standing(run)
     if found is None:
         return missing(f"{run.name} was not diagnosed: ", code("soar diagnose RUN"))
-    unmade = sum(not one.was_made for one in found.evidence)
+    unmade = sum(not one.was_run for one in found.checks)
     summary = tag(
         "p",
         mark(verdict),
-        f" {len(found.against)} of {len(found.evidence)} checks speak against the model"
+        f" {len(found.against)} of {len(found.checks)} checks speak against the model"
         + (f", {unmade} could not be made" if unmade else "")
         + f", on {found.examples} images of {found.data}, {found.threat}, seed {found.seed}.",
         class_="summary",
     )
     partly = None
-    if not found.is_whole:
+    if not found.is_complete:
         partly = missing("Only the checks that cost next to nothing were made. All of them: ",
                          code("soar diagnose RUN"))  # fmt: skip
-    return tag("div", summary, partly, _advice(found.advice), *(_item(one) for one in found.evidence))
+    return tag("div", summary, partly, _advice(found.advice), *(_item(one) for one in found.checks))
 
 
 def _advice(lines: Sequence[str]) -> Html | None:
@@ -48,7 +48,7 @@ def _advice(lines: Sequence[str]) -> Html | None:
     return tag("div", tag("h4", "What to run next"), listed, class_="advice")
 
 
-def _item(one: Evidence) -> Html:
+def _item(one: CheckResult) -> Html:
     finding = Standing(one.finding, one.finding, one.sentence)
     rows = [
         tag("tr", tag("th", name.replace("_", " "), scope="row"), tag("td", written(value)))

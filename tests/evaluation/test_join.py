@@ -9,7 +9,7 @@ import torch
 
 from soar.errors import UserError
 from soar.evaluation import Assessment, Note
-from soar.evaluation.joining import join
+from soar.evaluation.compare import join
 from soar.threat import L2
 from tests.evaluation.test_assessment import assessment, diagnosis
 
@@ -30,8 +30,11 @@ def test_the_same_attacks_on_other_examples_stand_below_each_other() -> None:
     whole = join([assessment(), assessment(first=5)])
     assert len(whole) == 10 and whole.accuracy("A") == 0.4
     assert whole.index.tolist() == list(range(10))
-    assert whole.predicted is not None and len(whole.predicted) == 10
-    assert whole.attacks[0].said is not None and whole.attacks[0].said.tolist() == [0, 1, 0, 1, 2] * 2
+    assert whole.clean_predictions is not None and len(whole.clean_predictions) == 10
+    assert (
+        whole.attacks[0].predictions is not None
+        and whole.attacks[0].predictions.tolist() == [0, 1, 0, 1, 2] * 2
+    )
     assert whole.attacks[0].seconds == 1.5
 
 
@@ -109,11 +112,11 @@ def test_what_an_old_part_does_not_tell_is_not_known_of_the_whole() -> None:
     found = assessment()
     first = only(found, 0, range(2))
     old = only(found, 0, range(2, 5))
-    old = replace(old, predicted=None, attacks=(replace(old.attacks[0], said=None),))
+    old = replace(old, clean_predictions=None, attacks=(replace(old.attacks[0], predictions=None),))
     whole = join([first, old])
-    assert whole.predicted is None and whole.attacks[0].said is None
+    assert whole.clean_predictions is None and whole.attacks[0].predictions is None
     # Another attack on the same images knows what was said about the clean ones.
-    assert join([whole, only(found, 1, range(5))]).predicted is not None
+    assert join([whole, only(found, 1, range(5))]).clean_predictions is not None
 
 
 def test_what_does_not_belong_together_is_refused() -> None:
