@@ -63,7 +63,9 @@ def test_an_assessment_holds_what_the_engine_found() -> None:
         alone = run(model, attack, Linf(0.05), x, labels, seed=3, clean_logits=logits)
         assert torch.equal(result.robust, alone.robust)
         assert torch.equal(result.forward, alone.forward) and torch.equal(result.backward, alone.backward)
-        assert same(result.predictions, alone.predictions) and same(found.predictions(result.label), alone.predictions)
+        assert same(result.predictions, alone.predictions) and same(
+            found.predictions(result.label), alone.predictions
+        )
     assert found.attacks[2].name == "PGD"
     assert found.attacks[2].parameters["loss"] == "margin" and found.attacks[2].parameters["restarts"] == 2
     assert found.environment["torch"] == torch.__version__

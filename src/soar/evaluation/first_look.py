@@ -137,7 +137,7 @@ def _by_black_box(found: Assessment) -> CheckResult | None:
 def _needs_no_gradients(attack: AttackResult) -> bool:
     """Decide by the attack's name, or by its passes where it is an attack of another library."""
     only_forward = bool(attack.forward.any()) and not bool(attack.backward.any())
-    return attack.name in WITHOUT_GRADIENTS or (attack.name == "Foreign" and only_forward)
+    return attack.name in WITHOUT_GRADIENTS or (attack.name == "ExternalAttack" and only_forward)
 
 
 def _loss(result: AttackResult) -> Any:

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from torch import Tensor
 
-from soar.evaluation.files import from_bits
-from soar.evaluation.files import read_json, write_json
+from soar.evaluation.files import from_bits, read_json, write_json
 from soar.evaluation.shapes import Flags
 
 FORMAT = 2
