@@ -8,11 +8,11 @@
 Two small networks are trained first, one without defense and one by PGD, and kept in benchmarks/.cache; with
 --runs trained networks of your own take their place, with their data and threat.
 
-The task is to say how many images stay right. Every library gets the model in eval mode and all images, as
-its documentation shows it. What counts is its own call, and the prediction of the points it returns where
-the call does not tell which of them fool the model. A wrapper around the model counts the samples that go
-forwards and backwards. One judge then decides for everybody, outside the measurement: an image stays right if
-the model is right on it and on the returned point, which must lie in the threat set. "right only" is the
+The task is to measure robust accuracy. Every library gets the model in eval mode and all images, as its
+documentation shows it. What counts is its own call, and the predictions for the points it returns where the
+call does not return which of them fool the model. A wrapper around the model counts the forward and backward
+passes of images. All results are then judged alike, outside the measurement: an image stays right if the
+model classifies it and the returned point correctly, which must lie in the threat set. "right only" is the
 careful user of a library that attacks misclassified images too: predict, then attack the others.
 """
 
@@ -139,7 +139,7 @@ def measure_all(pairs: list[Pair], model: nn.Module, task: Task, repeats: int) -
 
 
 def summary(pair: Pair, runs: list[Measurement], ours: list[Measurement] | None) -> Row:
-    """Give the medians of some runs, and of their ratios to ours where we have the same attack."""
+    """Return the medians of some runs, and of their ratios to ours where we have the same attack."""
 
     def values(name: str, of: list[Measurement] = runs) -> list[float]:
         return [getattr(run, name) for run in of]
@@ -220,7 +220,7 @@ class Subject:
 
 
 def subjects(chosen: argparse.Namespace, size: Size) -> Iterator[Subject]:
-    """Give the networks to measure: trained runs, or two small ones that are made for it."""
+    """Return the networks to measure: trained runs, or two small ones that are made for it."""
     for folder in chosen.runs or []:
         opened = runs.find(folder)
         source = opened.data()

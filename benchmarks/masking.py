@@ -51,13 +51,13 @@ class Hidden(nn.Module):
         self.network, self.change, self.factor = network, change, factor
 
     def forward(self, x: Tensor) -> Tensor:
-        """Give the logits."""
+        """Return the logits."""
         logits: Tensor = self.network(x if self.change is None else self.change(x)) * self.factor
         return logits
 
 
 def rounded(x: Tensor) -> Tensor:
-    """Round pixels to 8 levels: the slope is zero everywhere."""
+    """Round pixels to 8 levels: the gradient is zero everywhere."""
     return (7 * x).round() / 7
 
 
@@ -110,7 +110,7 @@ class Case:
 
 
 def networks(baselines: Path, masking: Path) -> Iterator[tuple[str, str, nn.Module, runs.Run]]:
-    """Give every network with its name, what should be said of it, and the run with its data and threat."""
+    """Return every network with its name, what should be said of it, and the run with its data and threat."""
     folders = {path.name: path for path in baselines.iterdir() if (path / "recipe.toml").exists()}
     for name in HONEST:
         if name.lower() in folders:
@@ -139,7 +139,7 @@ def examine(name: str, expected: str, model: nn.Module, run: runs.Run, examples:
 
 
 def findings(found: Diagnosis) -> dict[str, str]:
-    """Give what each check says, in the order of the checks."""
+    """Return what each check says, in the order of the checks."""
     return {one.check: one.finding for one in sorted(found.evidence, key=lambda one: one.check)}
 
 

@@ -265,5 +265,5 @@ def by_batches(attack: Callable[..., Tensor], task: Task, judge: nn.Module | Non
 
 
 def predicted(model: nn.Module, images: Tensor, batch_size: int) -> Tensor:
-    """Give the most likely classes."""
+    """Return the most likely classes."""
     return attacks.predict(model, images, batch_size).argmax(dim=1)

@@ -8,8 +8,8 @@ Every recipe is planned, then trained for the updates that were planned, in one 
 ratio is planned / real. Wall-clock time is what `--plan` tells; on a machine that does other work as well it
 changes from minute to minute, so the same is measured in CPU time, which neighbors disturb least.
 
-MMA searches around images that are right only. A plan takes all for right, so it is an upper bound, and a
-fresh network stays far below it.
+MMA searches around correctly classified images only. A plan assumes that all of them are, so it is an upper
+bound, and a fresh network stays far below it.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Imagined(Run):
     held_out: int
 
     def data(self, root: Path | None = None) -> Dataset:  # noqa: ARG002
-        """Give data that take no memory, however many they are."""
+        """Return data that take no memory, however many they are."""
         names = tuple(str(number) for number in range(self.classes))
         return Dataset(
             self.recipe.data.name, names, self.shape, *map(self._split, (self.images, self.held_out, 1))
@@ -66,7 +66,7 @@ class Row:
     data_bytes: float
 
     def record(self) -> dict[str, object]:
-        """Give the numbers of the line."""
+        """Return the numbers of the line."""
         assert self.cost.seconds is not None
         update = self.cost.updates[0]
         return {

@@ -71,7 +71,7 @@ class Concatenated(SOAR):
 
 
 class FromParts(SOAR):
-    """Gauss-Newton with a forward pass for the slope and one for the product."""
+    """Gauss-Newton with a forward pass for the gradient and one for the product."""
 
     def _expand_in_one_go(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
         answers: list[Tensor] = []
@@ -81,14 +81,14 @@ class FromParts(SOAR):
             return cross_entropy(answers[-1], y)
 
         z = draw_direction(keys[0], tuple(points.shape[1:]))
-        _, slope = input_gradient(loss_at, points, differentiable=True)
+        _, gradient = input_gradient(loss_at, points, differentiable=True)
         along = curvature.gauss_newton_product(self.model, points, z.pixels, differentiable=True)
-        product = augmented_product(along, slope, z, corner=self.corner, scale=self.scale)
-        return Expansion(answers[0], slope, augmented_norm(product)[:, None])
+        product = augmented_product(along, gradient, z, corner=self.corner, scale=self.scale)
+        return Expansion(answers[0], gradient, augmented_norm(product)[:, None])
 
 
 def along_by_two_passes_back(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
-    """Give J z as the derivative of u -> J^T u along z."""
+    """Return J z as the derivative of u -> J^T u along z."""
     outputs = logits(x)
     u = torch.zeros_like(outputs, requires_grad=True)
     (pulled,) = torch.autograd.grad(outputs, x, u, create_graph=True)
@@ -97,7 +97,7 @@ def along_by_two_passes_back(logits: LogitsAt, x: Tensor, direction: Tensor) -> 
 
 
 def along_by_difference(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
-    """Give J z by a finite difference of logits, which feels the kinks on its way."""
+    """Return J z by a finite difference of logits, which feels the kinks on its way."""
     length = torch.linalg.vector_norm(direction.flatten(1), dim=1)
     outputs = logits(x)
     further = logits((x + 0.01 * direction / per_example(length, x)).detach())
@@ -241,7 +241,7 @@ def measure(network: Workload, repeats: int) -> list[Row]:
 
 
 def functional_step(objective: SOAR, x: Tensor, y: Tensor) -> Callable[[], dict[str, Tensor]]:
-    """Give SOAR's gradient from x itself as one function of torch.func, which can be compiled."""
+    """Return SOAR's gradient from x itself as one function of torch.func, which can be compiled."""
     model = objective.model
     z = draw_direction(randomness.key(0, torch.arange(len(y)), "variants"), tuple(x.shape[1:]))
     pixels = torch.empty_like(x).copy_(z.pixels)

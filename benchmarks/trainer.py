@@ -89,7 +89,7 @@ class Moment(NamedTuple):
         return cls(time.perf_counter(), time.thread_time())
 
     def since(self, other: Moment) -> Moment:
-        """Give how much later this is."""
+        """Return the difference to an earlier moment."""
         return Moment(self.wall - other.wall, self.cpu - other.cpu)
 
 
@@ -146,7 +146,7 @@ class Alternating:
 
 
 def all_batches(split: Split, settings: TrainingSettings) -> Iterator[Batch]:
-    """Give batches for ever."""
+    """Return batches without end."""
     for epoch in count():
         yield from training_batches(
             split,
@@ -196,7 +196,7 @@ def build(case: Case, found: Dataset) -> Objective:
 
 
 def preparation(split: Split, settings: TrainingSettings) -> float:
-    """Give the milliseconds that one batch takes when nothing is prepared ahead."""
+    """Return the milliseconds that one batch takes when nothing is prepared ahead."""
     options: dict[str, Any] = {"batch_size": settings.batch_size, "augmentation": AUGMENTATION}
     began = time.perf_counter()
     number = sum(1 for _ in training_batches(split, seed=0, epoch=0, workers=0, **options))

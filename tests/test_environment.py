@@ -4,8 +4,23 @@ import shlex
 import sys
 
 import pytest
+import torch
 
-from soar.environment import environment
+from soar.environment import choose_device, environment
+from soar.errors import UserError
+
+
+def test_auto_is_the_fastest_device() -> None:
+    fastest = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    assert choose_device("auto") == fastest
+
+
+def test_unknown_and_absent_devices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match=r"unknown device 'gpu' \(flag --device\)"):
+        choose_device("gpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match=r"unknown device on this machine 'cuda'.* Allowed: auto, cpu"):
+        choose_device("cuda")
 
 
 def test_the_command_can_be_typed_again(monkeypatch: pytest.MonkeyPatch) -> None:

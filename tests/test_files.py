@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +18,6 @@ from hypothesis import strategies as st
 from soar import files
 from soar.errors import FileError, UserError
 from soar.files import clean, ready_folder, temporary_folder, write
-from soar.locks import try_lock
 
 KILLED = """
 import os, signal, sys
@@ -175,10 +176,10 @@ def test_a_long_name_leaves_room_for_the_temporary_file(tmp_path: Path) -> None:
 def test_a_prepared_temporary_name_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "precious").write_text("mine")
     (tmp_path / ".soar-known.tmp").symlink_to("precious")
-    monkeypatch.setattr(files, "_name", lambda: ".soar-known.tmp")
-    with pytest.raises(FileError, match="File exists"):
-        write(tmp_path / "file", "attack")
+    monkeypatch.setattr(tempfile, "_get_candidate_names", lambda: iter(["known", "unknown"]))
+    write(tmp_path / "file", "text")
     assert (tmp_path / "precious").read_text() == "mine"
+    assert (tmp_path / ".soar-known.tmp").is_symlink()
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
@@ -206,15 +207,15 @@ def test_what_is_being_written_is_not_removed(tmp_path: Path) -> None:
 def test_a_temporary_folder_that_was_removed_meanwhile_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locked, calls = try_lock, []
+    locked, calls = fcntl.flock, []
 
-    def remove_first(descriptor: int) -> bool:
+    def remove_first(descriptor: int, operation: int) -> None:
         calls.append(descriptor)
         if len(calls) == 1:
             next(tmp_path.iterdir()).rmdir()
-        return locked(descriptor)
+        locked(descriptor, operation)
 
-    monkeypatch.setattr(files, "try_lock", remove_first)
+    monkeypatch.setattr(fcntl, "flock", remove_first)
     with temporary_folder(tmp_path) as folder:
         assert folder.is_dir() and len(calls) == 2
     assert names(tmp_path) == []

@@ -17,7 +17,7 @@ ROOT = Path(soar.__file__).parent
 
 # From the lowest layer to the highest. What a bar sets apart imports nothing of its neighbors.
 LAYERS = {
-    "base": "soar checkpoints device distributed environment epsilon errors files locks options progress"
+    "base": "soar checkpoints distributed environment epsilon errors files locks options progress"
     " randomness registry shapes text values weights",
     "mathematics": "curvature double_backward fuse inputs losses model_state prediction threat",
     "data | models | attacks": "data | models | attacks",
@@ -27,7 +27,7 @@ LAYERS = {
     "training": "training",
     "cost | evaluation": "cost | evaluation",
     "report | interop | export": "report | interop | export",
-    "experiments": "experiments paper",
+    "experiments": "experiments theory",
     "cli": "cli __main__",
 }
 # Height, part of the layer, and name of the layer, by the first name below `soar`.

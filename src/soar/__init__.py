@@ -38,46 +38,25 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where the functions and classes live; every other public name is a module.
-_HOMES = {"L2": "soar.threat", "Linf": "soar.threat", "Threat": "soar.threat", "UserError": "soar.errors"}
-_HOMES |= dict.fromkeys(
-    ("AdversarialExamples", "Assessment", "Diagnosis", "attack", "diagnose", "evaluate"), "soar.evaluation"
+# The modules in which functions and classes are defined; every other public name is a module itself.
+_EVALUATION = ("AdversarialExamples", "Assessment", "Diagnosis", "attack", "diagnose", "evaluate")
+_HOMES = {
+    "UserError": "soar.errors",
+    **dict.fromkeys(("L2", "Linf", "Threat"), "soar.threat"),
+    **dict.fromkeys(_EVALUATION, "soar.evaluation"),
+}
+_MODULES = (
+    *("attacks", "curvature", "data", "errors", "evaluation", "export", "interop", "losses", "models"),
+    *("objectives", "randomness", "recipes", "report", "runs", "threat", "training"),
 )
 
-__all__ = [
-    "L2",
-    "AdversarialExamples",
-    "Assessment",
-    "Diagnosis",
-    "Linf",
-    "Threat",
-    "UserError",
-    "attack",
-    "attacks",
-    "curvature",
-    "data",
-    "diagnose",
-    "errors",
-    "evaluate",
-    "evaluation",
-    "export",
-    "interop",
-    "losses",
-    "models",
-    "objectives",
-    "randomness",
-    "recipes",
-    "report",
-    "runs",
-    "threat",
-    "training",
-]
+__all__ = [*_HOMES, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name in __all__:
+    if name in _MODULES:
         return import_module(f"soar.{name}")
     raise AttributeError(f"module 'soar' has no attribute '{name}'")
 

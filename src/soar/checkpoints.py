@@ -7,8 +7,8 @@ A checkpoint is a folder `checkpoints/step-00001234` of a run:
     trainer.pt          optimizer and generator states, read with `weights_only=True`
     state.json          step, position in the data, best so far, guards, SHA-256 of all files and of itself
 
-It is written to a temporary folder, forced to disk and renamed, so it is there completely or not at all. The
-file `checkpoints/best` names the one that validation chose.
+It is written to a temporary folder, forced to disk and renamed, so it exists completely or not at all. The
+file `checkpoints/best` names the one that validation selected.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _POINTER = "best"
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that a training needs to go on as if it had never stopped."""
+    """Everything that a training needs to continue as if it had never stopped."""
 
     model: dict[str, Tensor]
     ema: dict[str, Tensor] | None
@@ -55,17 +55,17 @@ def name_of(step: int) -> str:
 
 
 def open_run(run: Path, *, resume: bool) -> Snapshot | None:
-    """Find out where a training in a folder has to begin.
+    """Find the checkpoint from which a training in a folder continues.
 
     Args:
         run: the run folder, which need not exist
         resume: whether the folder may hold a training already
 
     Returns:
-        The newest usable checkpoint, or None to begin at the beginning.
+        The newest usable checkpoint, or None to start from scratch.
 
     Raises:
-        UserError: when the folder holds a training that is not to be resumed
+        UserError: when the folder holds a training run that is not to be resumed
     """
     if not resume and (available(run) or (run / "metrics.jsonl").exists()):
         raise UserError(f"{run} holds a training already; resume it (flag --resume) or choose another folder")
@@ -86,7 +86,7 @@ def save(run: Path, snapshot: Snapshot) -> Path:
         The checkpoint's folder.
 
     Raises:
-        OSError: when it cannot be written; whatever was saved before is untouched
+        OSError: when it cannot be written; earlier checkpoints are untouched
     """
     target = run / FOLDER / name_of(snapshot.state["step"])
     with files.temporary_folder(target.parent) as folder:
@@ -140,7 +140,7 @@ def damage(path: Path) -> str | None:
 
 
 def newest_usable(run: Path) -> Path | None:
-    """Find the newest checkpoint whose files are undamaged, with a warning if it is not the newest."""
+    """Return the newest undamaged checkpoint, with a warning about newer ones that are damaged."""
     refused: dict[Path, str] = {}
     found = None
     for path in reversed(available(run)):
@@ -150,16 +150,16 @@ def newest_usable(run: Path) -> Path | None:
             break
         refused[path] = problem
     instead = f"using {found}" if found else "no other is left"
-    for bad, why in refused.items():
-        warnings.warn(f"checkpoint {bad} is damaged: {why}; {instead}", stacklevel=2)
+    for damaged, why in refused.items():
+        warnings.warn(f"checkpoint {damaged} is damaged: {why}; {instead}", stacklevel=2)
     return found
 
 
 def best(run: Path) -> Path | None:
-    """Return the checkpoint that validation chose, damaged or not; None if there is no checkpoint.
+    """Return the checkpoint that validation selected, damaged or not; None if there is no checkpoint.
 
     A process that was killed right after it wrote a checkpoint has not moved the pointer yet, but the
-    checkpoint itself says which one is the best. A later choice always replaces an earlier one.
+    checkpoint itself records which one is the best. A later selection always replaces an earlier one.
     """
     pointer = run / FOLDER / _POINTER
     chosen = [pointer.read_text(errors="replace").strip()] if pointer.exists() else []
@@ -185,7 +185,7 @@ def prune(run: Path, *, keep: str | None, newest: int = 2) -> None:
     Args:
         run: the run folder
         keep: the name of the best checkpoint
-        newest: how many of the newest stay; two, so that one damaged checkpoint loses little
+        newest: how many of the newest to keep; two, so that one damaged checkpoint loses little
     """
     for path in available(run)[:-newest]:
         if path.name != keep:

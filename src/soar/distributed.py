@@ -1,4 +1,4 @@
-"""Several processes as one: what `torchrun` says, and the few collectives that are needed."""
+"""Several processes as one: the world that `torchrun` started, and a few collectives."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class World:
     """The processes that work together, and which of them this one is.
 
     Args:
-        rank: this process, from 0
-        size: how many there are
+        rank: the number of this process, from 0
+        size: the number of processes
         local_rank: this process among those on the same machine
     """
 
@@ -33,18 +33,18 @@ class World:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the one process that writes files and talks to the user."""
+        """Whether this is the process that writes files and prints."""
         return self.rank == 0
 
     def device(self, name: str) -> torch.device:
-        """Return this process its own GPU when the device is "cuda" without a number."""
+        """Return the device of this process: its own GPU when the name is "cuda" without a number."""
         device = torch.device(name)
         if device.type == "cuda" and device.index is None:
             return torch.device("cuda", self.local_rank)
         return device
 
     def shard(self, n: int) -> slice:
-        """Return this process its contiguous part of n examples; parts differ by one at most.
+        """Return the contiguous part of n examples for this process; parts differ by one at most.
 
         >>> [World(rank, 3).shard(8) for rank in range(3)]
         [slice(0, 3, None), slice(3, 6, None), slice(6, 8, None)]
@@ -70,7 +70,7 @@ class World:
         return box[0]
 
     def on_main(self, work: Callable[[], T]) -> T:
-        """Let rank 0 do something and give everybody the result, or the user's mistake it met.
+        """Run a function in rank 0 and return its result, or raise its `UserError`, in every process.
 
         Raises:
             UserError: in every process, so that none is left waiting for the others
@@ -106,7 +106,7 @@ class World:
 
 
 def current() -> World:
-    """Return which process of how many this is, by the process group or, before it exists, by torchrun."""
+    """Return the world of the process group or, before it exists, of the variables that torchrun sets."""
     local_rank = int(os.environ.get("LOCAL_RANK", 0))
     if dist.is_available() and dist.is_initialized():
         return World(dist.get_rank(), dist.get_world_size(), local_rank)

@@ -1,4 +1,4 @@
-"""What the software and the machine were, for the record beside every result."""
+"""The machine and its software: where computations run, and a record beside every result."""
 
 from __future__ import annotations
 
@@ -9,6 +9,32 @@ import sys
 from typing import Any
 
 from soar import __version__
+from soar.errors import unknown
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+def choose_device(name: str) -> str:
+    """Return the device that a name stands for; "auto" is the fastest one that is available.
+
+    Args:
+        name: auto, cpu, cuda or mps
+
+    Raises:
+        UserError: if the name is unknown or the machine has no such device
+
+    >>> choose_device("cpu")
+    'cpu'
+    """
+    import torch
+
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name not in DEVICES:
+        raise unknown("device", name, DEVICES, "flag --device")
+    usable = [device for device, is_available in available.items() if is_available]
+    if name not in ("auto", *usable):
+        raise unknown("device on this machine", name, ["auto", *usable], "flag --device")
+    return usable[0] if name == "auto" else name
 
 
 def environment() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Perturbation sizes written as people write them, and kept exactly."""
+"""Perturbation sizes as they are commonly written, such as 8/255, kept exactly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from soar.errors import UserError, flag_of, shown
 
 Ratio = str | float | Fraction
 
-# What float32 can hold, squared too; and no text is longer that a person, or a stored ratio, would write.
+# What float32 can hold, squared too; and no typed or stored ratio is longer.
 _SMALLEST, _LARGEST = Fraction(1, 10**30), Fraction(10**30)
 _LONGEST = 200
 
@@ -51,7 +51,7 @@ def parse(size: Ratio, field: str = "eps") -> Fraction:
 
 
 def _read(size: object) -> Fraction:
-    """Read an exact ratio, unless it is so long that computing it could take forever."""
+    """Read an exact ratio, but refuse one so long that computing it could take forever."""
     if not isinstance(size, str | Real | Decimal):
         raise ValueError(size)
     text = str(size).replace(" ", "")
@@ -61,12 +61,12 @@ def _read(size: object) -> Fraction:
 
 
 def as_given(size: Ratio) -> str:
-    """Return a size as it was typed, for a message."""
+    """Return a size as it was typed, for an error message."""
     return size if isinstance(size, str) else shown(size)
 
 
 def show(ratio: Fraction) -> str:
-    """Write a ratio so that reading it back gives the same ratio: 0.1, 8/255, 1/3.
+    """Format a ratio so that parsing it returns the same ratio: 0.1, 8/255, 1/3.
 
     >>> [show(Fraction(1, 10)), show(Fraction(5, 255)), show(Fraction(1, 3))]
     ['0.1', '5/255', '1/3']
@@ -74,7 +74,7 @@ def show(ratio: Fraction) -> str:
     decimal = f"{float(ratio):.12g}"
     if Fraction(decimal) == ratio:
         return decimal
-    # Pixels come in steps of 1/255, and people say 5/255 rather than 1/51.
+    # Pixels come in steps of 1/255, so 5/255 is more familiar than 1/51.
     if ratio.denominator > 3 and 255 % ratio.denominator == 0:
         return f"{(ratio * 255).numerator}/255"
     return f"{ratio.numerator}/{ratio.denominator}"

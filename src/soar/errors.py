@@ -1,4 +1,4 @@
-"""The one exception that means: the user asked for something that cannot be done."""
+"""The exception for a user's mistake, and helpers for its message."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _SHOWN = 60
 
 
 class UserError(ValueError):
-    """A mistake in what the user gave; the command line prints it as one line and exits with 2.
+    """A mistake in the user's input; the command line prints it as one line and exits with 2.
 
-    The text says what was got, what is allowed, and which field or flag sets it. It may quote file names and
-    what a server has answered, so it is always made `printable`.
+    The message names what was got, what is allowed, and which field or flag sets it. It may quote file names
+    and responses of a server, so it is always made `printable`.
     """
 
     def __str__(self) -> str:
@@ -21,26 +21,26 @@ class UserError(ValueError):
 
 
 class FileError(UserError, OSError):
-    """A file or folder that cannot be used; also an `OSError`, for callers that can go on without it."""
+    """A file or folder that cannot be used; also an `OSError`, for callers that can continue without it."""
 
 
-def reason_of(error: OSError) -> str:
-    """Return what the operating system says about an error, without its number and file.
+def reason_of(error: Exception) -> str:
+    """Return the operating system's description of an error without its number and file, or its message.
 
     >>> reason_of(OSError(28, "No space left on device", "metrics.jsonl"))
     'No space left on device'
     """
-    return error.strerror or str(error)
+    return getattr(error, "strerror", None) or str(error)
 
 
 def printable(text: str, longest: int | None = None) -> str:
-    r"""Return a text that is one line and that no terminal takes for a command.
+    r"""Return a text as one line without control sequences for a terminal.
 
     Line breaks and tabs become spaces. Other control characters, marks that change the direction of writing,
     and bytes of a file name that are not text become visible escapes; letters of every language stay.
 
     Args:
-        text: anything, such as a file name or the answer of a server
+        text: anything, such as a file name or the response of a server
         longest: how many characters to keep; all when None
 
     >>> print(printable("caf\u00e9\n\x1b[2J"))
@@ -58,7 +58,7 @@ def printable(text: str, longest: int | None = None) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the kind of any exception and the first line of what it says.
+    """Return the type of any exception and the first line of its message.
 
     >>> first_line(KeyError("width"))
     "KeyError: 'width'"
@@ -67,7 +67,7 @@ def first_line(error: BaseException) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as it can stand in a message: on one line and short, whatever it is.
+    """Return a short representation of any value on one line, for a message.
 
     >>> shown("0.1"), shown(10**5000)
     ("'0.1'", 'a number of thousands of digits')
@@ -76,7 +76,7 @@ def shown(value: object) -> str:
     """
     try:
         written = repr(value)
-    except Exception:  # a number with too many digits, or anyone's own class
+    except Exception:  # a number with too many digits, or any class with a broken __repr__
         if isinstance(value, int):
             return "a number of thousands of digits"
         written = ""
@@ -87,10 +87,10 @@ def shown(value: object) -> str:
 
 
 def flag_of(field: str) -> str:
-    """Name the flag of the command line that sets a field, for the end of a message.
+    """Return the flag of the command line that sets a field, for the end of a message.
 
     Args:
-        field: such as "training.lr"; attacks and eps have flags that are called otherwise
+        field: such as "training.lr"; attacks and eps have flags of other names
 
     >>> flag_of("training.lr"), flag_of("attack.steps"), flag_of("threat.eps")
     (' (flag --training.lr)', ' (flag --attacks)', ' (flag --eps)')
@@ -101,11 +101,11 @@ def flag_of(field: str) -> str:
 
 
 def unknown(kind: str, got: object, allowed: Iterable[str], where: str) -> UserError:
-    """Say that a name does not exist, and which existing one was probably meant.
+    """Return an error about an unknown name that suggests the closest existing one.
 
     Args:
-        kind: what the name should have named, such as "objective"
-        got: the name that was given
+        kind: the kind of thing that is named, such as "objective"
+        got: the unknown name
         allowed: the names that exist
         where: the field or flag that set it
 

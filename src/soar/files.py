@@ -1,26 +1,27 @@
-"""Writing files: whole or not at all, and never over something that is not a regular file.
+"""Write files completely or not at all, and never over something that is not a regular file.
 
-Every file of this package is written here, except for logs that grow line by line. Temporary files have
-unpredictable names, are opened so that they cannot be somebody else's, and are locked while they are written;
-those that a killed process left behind are removed by the next one that writes to the same folder.
+Every file of this package is written here, except for logs that grow line by line. What is not complete yet
+is in a temporary folder with an unpredictable name, locked by its process; those that a killed process left
+behind are removed by the next one that writes to the same place.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
+from filelock import lock_descriptor
+
 from soar.errors import FileError, UserError, reason_of
-from soar.locks import try_lock
 
 _PREFIX, _SUFFIX = ".soar-", ".tmp"
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 def write(path: Path | str, content: str | bytes | Iterable[bytes], *, overwrite: bool = True) -> None:
@@ -44,7 +45,7 @@ def write(path: Path | str, content: str | bytes | Iterable[bytes], *, overwrite
     """
     pieces = [content.encode()] if isinstance(content, str) else content
     pieces = [pieces] if isinstance(pieces, bytes) else pieces
-    with _told_about(path):
+    with _errors_about(path):
         found = _stat(path)
     if found is not None and not overwrite:
         raise FileError(f"{path} exists already; choose another name")
@@ -53,22 +54,18 @@ def write(path: Path | str, content: str | bytes | Iterable[bytes], *, overwrite
     if found is not None and (not stat.S_ISREG(found.st_mode) or not target.exists()):
         _write_through(path, pieces)
         return
-    with _told_about(path):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        clean(target.parent)
-        descriptor, temporary = _new_file(target.parent)
-    try:
+    with ExitStack() as held:
+        with _errors_about(path):
+            temporary = held.enter_context(_new_folder(target.parent)) / "file"
+            descriptor = os.open(temporary, _NEW, 0o666)
+            held.callback(os.close, descriptor)
         _fill(descriptor, pieces, path)
-        with _told_about(path):
+        with _errors_about(path):
             if found is not None:
                 os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
             os.fsync(descriptor)
             _move(temporary, target, overwrite=overwrite)
             sync(target.parent)
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
-        os.close(descriptor)
 
 
 @contextmanager
@@ -81,24 +78,19 @@ def temporary_folder(parent: Path) -> Iterator[Path]:
     Raises:
         FileError: if no folder can be made there
     """
-    with _told_about(parent):
-        parent.mkdir(parents=True, exist_ok=True)
-        clean(parent)
-        descriptor, folder = _new_folder(parent)
-    try:
+    with ExitStack() as held:
+        with _errors_about(parent):
+            folder = held.enter_context(_new_folder(parent))
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(descriptor)
 
 
 def move(written: Path, path: Path) -> None:
-    """Move what was written to a temporary folder to where it belongs, and where nothing may be yet.
+    """Move something from a temporary folder to where it belongs, and where nothing may be yet.
 
     Raises:
         FileError: if something is there, or it cannot be moved
     """
-    with _told_about(path):
+    with _errors_about(path):
         if os.path.lexists(path):
             raise FileError(f"{path} exists already; choose another name")
         os.rename(written, path)
@@ -106,31 +98,28 @@ def move(written: Path, path: Path) -> None:
 
 
 def clean(folder: Path) -> None:
-    """Remove the temporary files and folders of processes that were killed while they wrote here."""
+    """Remove the temporary folders of processes that were killed while they wrote here."""
     for path in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            continue
-        try:
-            if not try_lock(descriptor):
-                continue
-            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            if _try_lock(descriptor):
                 shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-        except OSError:
-            continue
-        finally:
             os.close(descriptor)
 
 
+def numbered(folder: Path, name: str, suffix: str = "") -> Iterator[Path]:
+    """Yield paths in a folder: name, name-2, name-3, ..., each with a suffix such as ".json"."""
+    yield folder / f"{name}{suffix}"
+    for number in count(2):
+        yield folder / f"{name}-{number}{suffix}"
+
+
 def ready_folder(folder: Path, flag: str) -> Path:
-    """Make a folder and try to write there, before hours are spent on what it is to hold.
+    """Make a folder and check that it can be written to, before hours are spent on its contents.
 
     Args:
         folder: need not exist
-        flag: what chose it, for the message
+        flag: the flag that chose it, for the message
 
     Raises:
         FileError: if nothing can be written there
@@ -140,8 +129,7 @@ def ready_folder(folder: Path, flag: str) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except (OSError, ValueError) as error:
-        reason = reason_of(error) if isinstance(error, OSError) else str(error)
-        raise FileError(f"{flag}: {folder} cannot be written to ({reason})") from None
+        raise FileError(f"{flag}: {folder} cannot be written to ({reason_of(error)})") from None
 
 
 def sync(folder: Path) -> None:
@@ -154,15 +142,14 @@ def sync(folder: Path) -> None:
 
 
 @contextmanager
-def _told_about(path: Path | str) -> Iterator[None]:
+def _errors_about(path: Path | str) -> Iterator[None]:
+    """Raise what goes wrong as a `FileError` that names the path."""
     try:
         yield
     except UserError:
         raise
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a ValueError for a null byte in the name
         raise FileError(f"{path}: cannot be written ({reason_of(error)})") from None
-    except ValueError as error:  # a null byte in the name
-        raise FileError(f"{path!r}: cannot be written ({error})") from None
 
 
 def _stat(path: Path | str) -> os.stat_result | None:
@@ -172,36 +159,38 @@ def _stat(path: Path | str) -> os.stat_result | None:
         return None
 
 
-def _name() -> str:
-    return f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
+def _try_lock(descriptor: int) -> bool:
+    """Lock an open folder until it is closed; return False if another process holds the lock."""
+    try:
+        return lock_descriptor(descriptor, blocking=False)
+    except OSError:  # a file system without locks
+        return True
 
 
-def _new_file(folder: Path) -> tuple[int, Path]:
-    """Open a new file and lock it; `clean` may have removed it in between, then another one is made."""
+@contextmanager
+def _new_folder(parent: Path) -> Iterator[Path]:
+    """Make a folder that is locked for a block, and removed at its end with all that is left in it."""
+    parent.mkdir(parents=True, exist_ok=True)
+    clean(parent)
     while True:
-        path = folder / _name()
-        descriptor = os.open(path, _NEW, 0o666)
-        if try_lock(descriptor) and os.fstat(descriptor).st_nlink:
-            return descriptor, path
-        os.close(descriptor)
-
-
-def _new_folder(parent: Path) -> tuple[int, Path]:
-    """Make a new folder and lock it, as `_new_file` does."""
-    while True:
-        path = parent / _name()
-        path.mkdir()
+        folder = Path(tempfile.mkdtemp(_SUFFIX, _PREFIX, parent))
+        # Another process may remove it before it is locked; then another one is made.
         with suppress(FileNotFoundError):
-            descriptor = os.open(path, os.O_RDONLY)
-            if try_lock(descriptor) and path.exists():
-                return descriptor, path
+            descriptor = os.open(folder, os.O_RDONLY)
+            if _try_lock(descriptor) and folder.exists():
+                break
             os.close(descriptor)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
 
 
 def _fill(descriptor: int, pieces: Iterable[bytes], path: Path | str) -> None:
     for piece in pieces:
         rest = memoryview(piece)
-        with _told_about(path):
+        with _errors_about(path):
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
 
@@ -220,8 +209,8 @@ def _move(temporary: Path, target: Path, *, overwrite: bool) -> None:
 
 
 def _write_through(path: Path | str, pieces: Iterable[bytes]) -> None:
-    """Write to a device or a pipe; a pipe that nobody reads is refused instead of waited for."""
-    with _told_about(path):
+    """Write to a device or a pipe; a pipe without a reader is refused instead of waited for."""
+    with _errors_about(path):
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     try:
         os.set_blocking(descriptor, True)

@@ -1,4 +1,4 @@
-"""Check what a caller passes beside the model: images, labels, numbers of examples, the size of a batch."""
+"""Check images, labels, indices and batch sizes that a caller passes beside the model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LARGEST_BATCH = 2**31 - 1
 
 
 def check_images(images: Tensor, labels: Tensor) -> None:
-    """Refuse images and labels that cannot be evaluated.
+    """Check images and labels, including the pixel range.
 
     Raises:
         UserError: what was got and what is allowed
@@ -29,7 +29,7 @@ def check_images(images: Tensor, labels: Tensor) -> None:
 
 
 def check_batch(images: object, labels: object) -> None:
-    """Check everything about images and labels that shows without reading them, which may wait for a GPU.
+    """Check images and labels by shape and type only; reading pixels may wait for a GPU.
 
     Raises:
         UserError: what was got and what is allowed
@@ -52,12 +52,12 @@ def check_batch(images: object, labels: object) -> None:
 
 
 def check_numbers(given: object, count: int, name: str) -> Tensor:
-    """Check that something holds one whole number for each example, such as its index, and return it.
+    """Check that something is a tensor with one whole number per example, and return it.
 
     Args:
         given: what the caller passed
-        count: how many examples there are
-        name: what to call it in the message
+        count: the number of examples
+        name: its name in the message
 
     Raises:
         UserError: if it is anything else
@@ -80,7 +80,7 @@ def check_tensor(given: object, name: str) -> Tensor:
 
     Args:
         given: what the caller passed
-        name: what to call it in the message
+        name: its name in the message
 
     Raises:
         UserError: if it is not a tensor, or has no numbers in memory
@@ -103,13 +103,13 @@ def check_tensor(given: object, name: str) -> Tensor:
 
 
 def check_batch_size(batch_size: int) -> None:
-    """Refuse a batch that no example fits into.
+    """Check the size of a batch.
 
     Raises:
         UserError: if it is not a whole number of at least 1
     """
     values.whole(batch_size, "batch_size", least=1, flag=" (flag --batch-size)")
-    # Tensors are split by numbers of Python, and several batches must fit into 64 bits.
+    # Tensor.split takes an int, and several batches must fit into 64 bits.
     if type(batch_size) is not int or batch_size > _LARGEST_BATCH:
         raise UserError(
             f"batch_size: got {shown(batch_size)}, expected an int below 2^31 (flag --batch-size)"

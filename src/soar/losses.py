@@ -1,7 +1,7 @@
-"""Per-example losses: what training minimizes and what attacks climb.
+"""Per-example losses, minimized by training and maximized by attacks.
 
-Every function returns one number an example, larger where the model is worse, so that an attack
-maximizes it as it stands. Nothing is averaged here: a mean would couple the examples of a batch.
+Every function returns one loss per example, larger where the model is worse, so that an attack can maximize
+it directly. Nothing is averaged here: a mean would couple the examples of a batch.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def kl_divergence(logits: Tensor, reference_logits: Tensor) -> Tensor:
     """Return KL(reference || model) = sum_k r_k (log r_k - log p_k), summed over classes.
 
     Args:
-        logits: the model's answer, p after the softmax
-        reference_logits: the answer to compare with, r after the softmax; it gets gradients too
+        logits: of the model, p after the softmax
+        reference_logits: of the reference, r after the softmax; gradients flow to them, too
 
     >>> kl_divergence(torch.zeros(1, 2), torch.tensor([[0.0, 1000.0]]))
     tensor([0.6931])
@@ -47,11 +47,11 @@ def log_other(logits: Tensor, classes: Tensor) -> Tensor:
 
     log(1 - p_c) = logsumexp_{j != c} log p_j
 
-    Nothing is subtracted from 1, so that it stays exact, with its slope, where p_c is 1 to the last digit.
+    Nothing is subtracted from 1, so it stays exact, with its gradient, where p_c rounds to 1.
 
     Args:
-        logits: the model's answer
-        classes: c, one an example
+        logits: of the model
+        classes: c, one per example
 
     >>> log_other(torch.tensor([[0.0, 1000.0]]), torch.tensor([1]))
     tensor([-1000.])
@@ -61,7 +61,7 @@ def log_other(logits: Tensor, classes: Tensor) -> Tensor:
 
 
 def soft_margin(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return logsumexp_{i != y} z_i - z_y; a little above the margin, so below zero only where it is right.
+    """Return logsumexp_{i != y} z_i - z_y, a smooth upper bound on the margin.
 
     >>> soft_margin(torch.tensor([[3.0, 1.0, 1.0]]), torch.tensor([0]))
     tensor([-1.3069])
@@ -71,7 +71,7 @@ def soft_margin(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def margin(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return max_{i != y} z_i - z_y; above zero exactly where the model is wrong.
+    """Return max_{i != y} z_i - z_y; positive exactly where the model misclassifies.
 
     >>> margin(torch.tensor([[3.0, 1.0, 2.0]]), torch.tensor([0]))
     tensor([-1.])
@@ -83,7 +83,7 @@ def margin(logits: Tensor, labels: Tensor) -> Tensor:
 def dlr(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the difference-of-logits ratio, the margin over z_(1) - z_(3) (Croce and Hein, 2020).
 
-    It does not change when logits are shifted or scaled, so a saturated softmax cannot hide its slope.
+    It does not change when logits are shifted or scaled, so a saturated softmax cannot hide its gradient.
     With two classes there is no third logit and the plain margin takes its place.
 
     >>> dlr(torch.tensor([[5.0, 3.0, 1.0]]), torch.tensor([0]))
@@ -96,24 +96,24 @@ def dlr(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def targeted_dlr(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
-    """Return (z_t - z_y) / (z_(1) - (z_(3) + z_(4)) / 2), the ratio that leads to one target class.
+    """Return (z_t - z_y) / (z_(1) - (z_(3) + z_(4)) / 2), the DLR loss toward a target class.
 
     With three classes the scale is z_(1) - z_(3), with two it is 1.
 
     Args:
-        logits: the model's answer
+        logits: of the model
         labels: the true classes
-        targets: the classes to end in
+        targets: the target classes
 
     >>> targeted_dlr(torch.tensor([[5.0, 3.0, 2.0, 0.0]]), torch.tensor([0]), torch.tensor([2]))
     tensor([-0.7500])
     """
-    towards = targeted_margin(logits, labels, targets)
+    margins = targeted_margin(logits, labels, targets)
     classes = logits.shape[1]
     if classes < 3:
-        return towards
+        return margins
     ranked = logits.topk(min(classes, 4), dim=1).values
-    return towards / (ranked[:, 0] - ranked[:, 2:].mean(dim=1) + _TINY)
+    return margins / (ranked[:, 0] - ranked[:, 2:].mean(dim=1) + _TINY)
 
 
 def targeted_margin(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
@@ -126,7 +126,7 @@ def targeted_margin(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
 
 
 def targeted_cross_entropy(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001
-    """Return log p_t, so that climbing leads to the target; the label plays no part.
+    """Return log p_t, so that maximizing it leads to the target; the label is not used.
 
     >>> targeted_cross_entropy(torch.zeros(1, 4), torch.tensor([0]), torch.tensor([2]))
     tensor([-1.3863])
@@ -143,7 +143,7 @@ TARGETED_LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 
 
 def check_name(name: str, where: str) -> str:
-    """Refuse a loss that does not exist.
+    """Check that a loss exists, and return its name.
 
     Args:
         name: one of ce, margin, dlr
@@ -155,12 +155,12 @@ def check_name(name: str, where: str) -> str:
 
 
 def strongest_targets(logits: Tensor, labels: Tensor, rank: Tensor) -> Tensor:
-    """Return the class that is the `rank`-th most likely wrong one, counted from 0.
+    """Return the `rank`-th most likely wrong class, counted from 0.
 
     Args:
-        logits: the model's answer at the clean image
+        logits: of the clean image
         labels: the true classes
-        rank: one rank an example, below the number of classes minus one
+        rank: one per example, below the number of classes minus one
 
     >>> strongest_targets(torch.tensor([[9.0, 1.0, 5.0]]), torch.tensor([0]), torch.tensor([1]))
     tensor([1])

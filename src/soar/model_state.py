@@ -1,4 +1,4 @@
-"""Borrow a model without leaving a trace on it."""
+"""Use a model without changing its state."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from soar.errors import UserError
 
 @contextmanager
 def probing(model: nn.Module) -> Iterator[None]:
-    """Put a model in eval mode without parameter gradients, and give it back exactly as it was.
+    """Put a model in eval mode without parameter gradients for a block, then restore it exactly.
 
-    Attacks ask for the slope at the pixels only. Eval mode keeps BatchNorm's running statistics and the
+    Attacks need gradients of the pixels only. Eval mode keeps BatchNorm's running statistics and the
     independence of examples; frozen parameters save the memory that their gradients would need.
 
     Args:
@@ -44,17 +44,17 @@ def probing(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def untouched(model: nn.Module) -> Iterator[None]:
-    """Probe a model without gradients, and without a trace on its buffers or on the global generator."""
+    """Use a model without gradients, and without changes to its buffers or the global generator."""
     device, _ = placement(model)
     devices = [device] if device.type == "cuda" else []
     with probing(model), torch.no_grad(), torch.random.fork_rng(devices=devices):
-        # A batch norm that does not follow eval mode changes its statistics.
+        # A batch norm that ignores eval mode changes its statistics.
         kept = [
             (module, name, buffer, buffer.clone())
             for module in model.modules()
             for name, buffer in module.named_buffers(recurse=False)
         ]
-        # A caller who put the generator back would otherwise get the same random numbers again.
+        # With the generator put back, a second block would otherwise draw the same random numbers.
         torch.rand(1, device=device)
         try:
             yield
@@ -64,7 +64,7 @@ def untouched(model: nn.Module) -> Iterator[None]:
 
 
 def require_module(given: object) -> None:
-    """Refuse what is not a model.
+    """Check that something is a model.
 
     Raises:
         UserError: if it is not a torch module
@@ -74,7 +74,7 @@ def require_module(given: object) -> None:
 
 
 def placement(model: nn.Module) -> tuple[torch.device, torch.dtype]:
-    """Return where a model lives and in which precision; a model without parameters is on the CPU.
+    """Return the device and the precision of a model; one without parameters is on the CPU.
 
     >>> placement(nn.Linear(2, 2).double())
     (device(type='cpu'), torch.float64)

@@ -1,4 +1,4 @@
-"""Ask a model for logits: images as it takes them, an answer that is checked, no trace on the images."""
+"""Run a model on images and check that its output is logits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _highest_label: ContextVar[int] = ContextVar("highest label", default=-1)
 
 
 def predict(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
-    """Return the logits of images, batch by batch, without gradients and with the model as it stands.
+    """Return the logits of images, batch by batch, without gradients and in the model's current mode.
 
     Raises:
-        UserError: if the model fails on the images, or gives something that is not a batch of logits
+        UserError: if the model fails on the images, or its output is not a batch of logits
     """
     require_module(model)
     check_batch_size(batch_size)
@@ -33,7 +33,7 @@ def predict(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
 
 
 def as_input(images: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Return images as the model takes them: on its device, in its precision, in [0, 1].
+    """Return images on the model's device, in its precision, in [0, 1].
 
     >>> as_input(torch.tensor([[255]], dtype=torch.uint8), torch.device("cpu"), torch.float32)
     tensor([[1.]])
@@ -44,15 +44,15 @@ def as_input(images: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor
 
 
 def logits_of(model: Callable[[Tensor], Any], x: Tensor) -> Tensor:
-    """Return a model's logits for a batch; every pass through a model goes through here.
+    """Return a model's logits for a batch; every forward pass goes through here.
 
-    The model is handed a copy, because one that works in place would otherwise overwrite the images or the
-    points of an attack. The copy is part of the graph, so logits still differentiate to `x`. It costs one
-    write of the batch, next to nothing beside a network's own activations.
+    The model gets a copy, because one that works in place would otherwise overwrite the images or the points
+    of an attack. The copy is part of the graph, so gradients still flow to `x`. It costs one write of the
+    batch, little beside a network's own activations.
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        x: images as the model takes them
+        x: images on its device, in its precision
 
     Raises:
         UserError: if the model fails on the images, or its output is not one row of logits for each
@@ -65,13 +65,13 @@ def logits_of(model: Callable[[Tensor], Any], x: Tensor) -> Tensor:
         output = model(x.clone())
     except (UserError, torch.OutOfMemoryError):
         raise
-    except Exception as error:  # anyone's module may fail in any way
+    except Exception as error:  # a user's module may fail in any way
         shape = " x ".join(map(str, x.shape[1:]))
         raise UserError(
             f"model: fails on {len(x)} images of shape {shape} ({first_line(error)});"
             " expected one that takes them"
         ) from error
-    logits = check_logits(output, len(x))
+    logits = _check_logits(output, len(x))
     highest, classes = _highest_label.get(), logits.shape[1]
     if highest >= classes:
         raise UserError(f"labels: got {highest}, expected 0 to {classes - 1} for {classes} classes")
@@ -80,9 +80,9 @@ def logits_of(model: Callable[[Tensor], Any], x: Tensor) -> Tensor:
 
 @contextmanager
 def knowing(labels: Tensor) -> Iterator[None]:
-    """Within this context, refuse models that have no logit for one of the labels, at their first pass.
+    """Within this context, refuse a model without a logit for every label at its first forward pass.
 
-    How many classes a model has shows only in its logits. On a GPU a label beyond them would end the process,
+    The number of classes is known only from the logits. On a GPU a label beyond them would end the process,
     and reading the labels waits for the GPU, so this is done once for many passes.
 
     Args:
@@ -101,12 +101,12 @@ def knowing(labels: Tensor) -> Iterator[None]:
         _highest_label.reset(token)
 
 
-def check_logits(logits: object, count: int) -> Tensor:
-    """Check that a model's output is one row of logits for each image; values are not looked at.
+def _check_logits(logits: object, count: int) -> Tensor:
+    """Check that a model's output is one row of logits for each image, whatever their values.
 
     Args:
-        logits: what the model returned
-        count: how many images it was shown
+        logits: the model's output
+        count: the number of images
 
     Raises:
         UserError: if it is anything else
@@ -142,13 +142,13 @@ def checked_logits(logits: object, count: int) -> Tensor:
     """Check that a model's output is one row of finite logits for each image, and return it.
 
     Args:
-        logits: whatever the model gave
-        count: how many images it was shown
+        logits: the model's output
+        count: the number of images
 
     Raises:
         UserError: if it is anything else
     """
-    found = check_logits(logits, count).detach()
+    found = _check_logits(logits, count).detach()
     broken = ~found.isfinite().all(dim=1)
     if bool(broken.any()):
         raise UserError(

@@ -1,4 +1,4 @@
-"""How far a long computation has come: a live bar on a terminal, plain lines elsewhere."""
+"""Progress of a long computation: a live bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _WIDE = 120
 
 
 class Progress:
-    """Count what is done and show it, with the speed, the time left and any named figures.
+    """Count finished units and show them, with the speed, the time left and any named figures.
 
     Progress goes to standard error, so that results on standard output can be piped away.
 
     Args:
-        total: how many units there are to do
-        label: what is being done, such as "training"
+        total: the number of units
+        label: the name of the computation, such as "training"
         mode: "live" draws a bar, "plain" writes a line now and then, "quiet" writes nothing;
             "auto" is live on a terminal and plain elsewhere
         done: units finished earlier, for a resumed computation; they do not count for the speed
@@ -109,15 +109,15 @@ class Progress:
             self._write(self._line(now, at_end=False))
 
     def expect(self, share: float) -> None:
-        """Say what share of the work since the beginning is done, where units take unequal times.
+        """Set the share of the work that is done, where units take unequal times.
 
         Args:
-            share: from 0 to 1; the time that is left is told from it instead of from the units
+            share: from 0 to 1; the time left is estimated from it instead of from the units
         """
         self._share = share
 
     def note(self, text: str) -> None:
-        """Say something that should stay on the screen, above a live bar."""
+        """Print a line that stays on the screen, above a live bar."""
         text = printable(text)
         if self._live is not None:
             self._live.console.print(text, markup=False, highlight=False)
@@ -130,7 +130,7 @@ class Progress:
         return "  ".join([self.label, count, share, self._status(now, at_end=at_end)])
 
     def _status(self, now: float, *, at_end: bool) -> str:
-        """Say how long it takes, then the figures, then the speed, which a narrow terminal cuts off."""
+        """Return the time, then the figures, then the speed, which a narrow terminal cuts off."""
         elapsed = now - self._started
         speed = (self.done - self.first) / elapsed if elapsed > 0 else 0.0
         parts = []
@@ -149,7 +149,7 @@ class Progress:
 
 
 def shown_as(mode: Mode, stream: TextIO) -> Mode:
-    """Decide what "auto" means for a stream: live in a terminal, plain lines elsewhere."""
+    """Resolve "auto" for a stream: live on a terminal, plain elsewhere."""
     if mode != "auto":
         return mode
     return "live" if stream.isatty() else "plain"

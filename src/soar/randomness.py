@@ -1,8 +1,8 @@
 r"""Random numbers that are a pure function of (seed, example, stream, step).
 
-An ordinary generator hands out numbers in the order it is asked, so what an example meets depends on
-its neighbors in the batch, on the shard and on where a run was interrupted. Here every example has a
-key of its own and the j-th number of a key is `mix(key + j * GOLDEN)`, with the finalizer of SplitMix64
+An ordinary generator draws numbers in the order of its calls, so the numbers of an example depend on its
+neighbors in the batch, on the shard and on where a run was interrupted. Here every example has its own
+key and the j-th number of a key is `mix(key + j * GOLDEN)`, with the finalizer of SplitMix64
 (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014). All arithmetic is on
 64-bit integers and therefore the same on every device.
 
@@ -26,16 +26,16 @@ _LOW_32 = 0xFFFFFFFF
 
 
 def key(seed: int, index: Tensor | int, stream: str, step: Tensor | int = 0) -> Tensor:
-    """Return every example the key from which all its numbers of one stream and step follow.
+    """Return one key per example, from which all its numbers of one stream and step follow.
 
     Args:
         seed: the seed of the run
-        index: the identity of each example, not its place in the batch
+        index: the identity of each example, not its position in the batch
         stream: what the numbers are for, such as "pgd start"; different streams are independent
         step: the iteration, epoch or restart; one for all examples or one for each
 
     Returns:
-        One 64-bit key an example, on the device of `index`.
+        One 64-bit key per example, on the device of `index`.
     """
     digest = hashlib.blake2b(f"{seed}/{stream}".encode(), digest_size=8).digest()
     root = _signed(int.from_bytes(digest, "little"))
@@ -46,11 +46,11 @@ def key(seed: int, index: Tensor | int, stream: str, step: Tensor | int = 0) -> 
 
 
 def uniform(keys: Tensor, shape: tuple[int, ...] = (), dtype: torch.dtype = torch.float32) -> Tensor:
-    """Draw from the uniform distribution on [0, 1), with 24 random bits a number.
+    """Draw from the uniform distribution on [0, 1), with 24 random bits per number.
 
     Args:
-        keys: one key an example
-        shape: the shape of what each example gets
+        keys: one key per example
+        shape: the shape of the numbers of each example
         dtype: the type of the result; the values do not depend on it
     """
     bits = _words(keys, math.prod(shape))
@@ -58,11 +58,11 @@ def uniform(keys: Tensor, shape: tuple[int, ...] = (), dtype: torch.dtype = torc
 
 
 def normal(keys: Tensor, shape: tuple[int, ...] = (), dtype: torch.dtype = torch.float32) -> Tensor:
-    """Draw from the standard normal distribution (Box and Muller), two numbers a 64-bit word.
+    """Draw from the standard normal distribution (Box and Muller), two numbers per 64-bit word.
 
     Args:
-        keys: one key an example
-        shape: the shape of what each example gets
+        keys: one key per example
+        shape: the shape of the numbers of each example
         dtype: the type of the result
     """
     count = math.prod(shape)
@@ -78,8 +78,8 @@ def sign(keys: Tensor, shape: tuple[int, ...] = (), dtype: torch.dtype = torch.f
     """Draw -1 or +1 with equal probability.
 
     Args:
-        keys: one key an example
-        shape: the shape of what each example gets
+        keys: one key per example
+        shape: the shape of the numbers of each example
         dtype: the type of the result
     """
     bits = _words(keys, math.prod(shape))
@@ -90,20 +90,20 @@ def integers(keys: Tensor, high: int, shape: tuple[int, ...] = ()) -> Tensor:
     """Draw whole numbers from 0 to `high` - 1, all equally likely.
 
     Args:
-        keys: one key an example
-        high: how many different numbers there are
-        shape: the shape of what each example gets
+        keys: one key per example
+        high: the number of different values
+        shape: the shape of the numbers of each example
     """
     bits = _words(keys, math.prod(shape))
     return _shift(bits, 1).remainder_(high).reshape(-1, *shape)
 
 
 def permutation(keys: Tensor, length: int) -> Tensor:
-    """Draw a random order of 0 ... `length` - 1 for every key.
+    """Draw a random permutation of 0 ... `length` - 1 for every key.
 
     Args:
-        keys: one key an example
-        length: how many things are put in order
+        keys: one key per example
+        length: the number of items
     """
     return _words(keys, length).argsort(dim=1, stable=True)
 

@@ -1,4 +1,4 @@
-"""Run folders: what was asked for, with what, and what came of it.
+"""Run folders: the recipe, the environment, and the results of a training run.
 
 A run folder holds `recipe.toml`, `environment.json`, `metrics.jsonl`, `checkpoints/` and assessments. It is
 never deleted and never overwritten.
@@ -44,7 +44,7 @@ class Run:
         """Make the folder, with the environment and the recipe in it.
 
         Raises:
-            UserError: if it cannot be made, holds a run already, or another process trains there
+            UserError: if it cannot be made, holds a run already, or another process is training there
         """
         try:
             with run_lock(self.path):
@@ -59,7 +59,7 @@ class Run:
         """Load the data that the recipe names.
 
         Args:
-            root: the folder of all data sets
+            root: the folder of all datasets
         """
         from soar.data import load
 
@@ -75,8 +75,8 @@ class Run:
     def model(self, classes: int, shape: tuple[int, int, int]) -> nn.Module:
         """Build the recipe's model with its initial weights.
 
-        A name with a colon, `package.module:callable`, is a model from elsewhere; the callable decides itself
-        how many classes and what images it is for.
+        A name with a colon, `package.module:callable`, is an external model; the callable itself decides on
+        the number of classes and the shape of images.
         """
         from soar import models
         from soar.models.external import build_external
@@ -94,13 +94,13 @@ class Run:
         )
 
     def trained_model(self, data: Dataset) -> nn.Module:
-        """Build the recipe's model with the weights of `weights`.
+        """Build the recipe's model with its trained weights.
 
         Args:
             data: the recipe's data, for the number of classes and the shape of an image
 
         Raises:
-            UserError: if there are no such weights, or they are damaged
+            UserError: if there are no weights, or they are damaged
         """
         from soar.weights import load_weights
 
@@ -109,7 +109,7 @@ class Run:
         return model
 
     def weights(self) -> Weights:
-        """Return the weights of the best checkpoint, or of the one that was chosen.
+        """Return the weights of the best checkpoint, or of the one that was named.
 
         Raises:
             UserError: if there are none, or they are damaged
@@ -135,7 +135,7 @@ class Run:
 
 
 def plan(recipe: Recipe, path: Path) -> Run:
-    """Return where a new run will be; nothing is written until its `create` is called.
+    """Return a new run; nothing is written until its `create` is called.
 
     Raises:
         UserError: if the folder holds a run already
@@ -146,7 +146,7 @@ def plan(recipe: Recipe, path: Path) -> Run:
 
 def _check_free(path: Path) -> None:
     stored = path / "recipe.toml"
-    # An empty file, as a full disk leaves it, is no recipe that could be resumed.
+    # An empty file, as a full disk leaves it, cannot be resumed.
     if stored.exists() and (stored.stat().st_size or (path / "checkpoints").exists()):
         raise UserError(
             f"{path} holds a run already; go on with it (soar train --resume {path})"
@@ -179,7 +179,7 @@ def start_weights(source: str) -> Weights:
     """Find the weights that a training starts from.
 
     Args:
-        source: what `training.start_from` says: a run folder, a checkpoint folder or a .safetensors file
+        source: the value of `training.start_from`: a run folder, a checkpoint folder or a .safetensors file
 
     Raises:
         UserError: if there are no weights, or those of the best checkpoint are damaged
@@ -198,8 +198,4 @@ def free_path(name: str, parent: Path = Path("runs"), *, suffix: str = "") -> Pa
     >>> free_path("never-made").as_posix()
     'runs/never-made'
     """
-    path, number = parent / f"{name}{suffix}", 1
-    while path.exists():
-        number += 1
-        path = parent / f"{name}-{number}{suffix}"
-    return path
+    return next(path for path in files.numbered(parent, name, suffix) if not path.exists())

@@ -1,4 +1,4 @@
-"""Shapes of batches: the first dimension counts examples, the rest are the image."""
+"""Shapes of batches: the first dimension is examples, the others are the image."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def per_example(values: Tensor, like: Tensor) -> Tensor:
-    """Shape one number an example so that it multiplies whole images.
+    """Reshape one number per example so that it broadcasts over images.
 
     >>> import torch
     >>> per_example(torch.ones(2), torch.ones(2, 3, 4, 4)).shape

@@ -1,4 +1,4 @@
-"""How numbers are written for people: one format for each kind."""
+"""Format numbers for people: one format for each kind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def points(difference: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format a time that something took or will take.
+    """Format a duration.
 
     >>> duration(0.42), duration(30), duration(95), duration(8_000), duration(400_000), duration(1e12)
     ('0.4 s', '30 s', '1:35 min', '2:13 h', '4.6 days', '31,688 years')
@@ -52,7 +52,7 @@ def duration(seconds: float) -> str:
 
 
 def clock_time(seconds: float) -> str:
-    """Format a time that is still running, as a clock shows it.
+    """Format a running time as hours, minutes and seconds.
 
     >>> clock_time(3_725.4)
     '1:02:05'

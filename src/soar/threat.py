@@ -1,6 +1,6 @@
-"""What the adversary may do: a ball around each image, and nothing outside the pixel range.
+"""Threat models: a norm ball around each image, within the pixel range.
 
-All functions take batches: the first dimension counts examples, the rest are the image.
+All functions take batches: the first dimension is examples, the others are the image.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from soar import epsilon, randomness
 from soar.errors import UserError, flag_of, shown, unknown
 from soar.shapes import per_example
 
-# The projection onto ball and box together solves for one number by rounds that only ever grow a set of
-# clipped pixels. Real images settle in fewer than ten rounds; the last rescaling keeps any other inside.
+# The projection onto ball and box together solves for a scale by rounds that only add clipped pixels.
+# Real images converge in fewer than ten rounds; a final rescaling keeps all others inside.
 _ROUNDS = 20
 
 
 @dataclass(frozen=True)
 class Threat(ABC):
-    """The set of points an adversary may choose around an image; use `Linf` or `L2`.
+    """The set of perturbed images that an adversary may choose; use `Linf` or `L2`.
 
     Args:
         eps: the radius, such as "8/255", 0.1 or a Fraction; kept exactly
@@ -60,10 +60,7 @@ class Threat(ABC):
         return replace(self, eps=self.eps * epsilon.parse(factor, "factor"))
 
     def contains(self, points: Tensor, x: Tensor) -> Tensor:
-        """Return for each example whether the point is inside the ball and the pixel range.
-
-        Rounding of the last digits is forgiven, a point that is not a number is not.
-        """
+        """Return whether each point is inside the ball and the pixel range, up to rounding; NaN is not."""
         slack = 8 * torch.finfo(points.dtype).eps
         flat = points.flatten(1)
         inside_pixels = ((flat >= -slack) & (flat <= 1 + slack)).all(dim=1)
@@ -71,7 +68,7 @@ class Threat(ABC):
 
     @abstractmethod
     def norm(self, delta: Tensor) -> Tensor:
-        """Measure each example's perturbation."""
+        """Return the norm of each example's perturbation."""
 
     @abstractmethod
     def dual_norm(self, gradient: Tensor) -> Tensor:
@@ -79,7 +76,7 @@ class Threat(ABC):
 
     @abstractmethod
     def ascent(self, gradient: Tensor) -> Tensor:
-        """Return the direction of length 1 in which a linear function with this gradient grows most."""
+        """Return the unit direction in which a linear function with this gradient increases most."""
 
     @abstractmethod
     def project(self, points: Tensor, x: Tensor, radius: Tensor | None = None) -> Tensor:
@@ -88,22 +85,27 @@ class Threat(ABC):
         Args:
             points: anywhere
             x: images, centers of the balls
-            radius: one an example, above 0, in place of eps
+            radius: one per example, above 0, in place of eps
         """
 
-    @abstractmethod
     def random_start(self, x: Tensor, keys: Tensor, radius: Tensor | None = None) -> Tensor:
         """Draw a point uniformly from the ball around x, then clip it to the pixel range.
 
         Args:
             x: images
-            keys: one key an example, from `soar.randomness.key`
-            radius: one an example, above 0, in place of eps
+            keys: one key per example, from `soar.randomness.key`
+            radius: one per example, above 0, in place of eps
         """
+        scale = self.radius if radius is None else per_example(radius, x)
+        return self.project(x + scale * self._in_unit_ball(x, keys), x, radius)
+
+    @abstractmethod
+    def _in_unit_ball(self, like: Tensor, keys: Tensor) -> Tensor:
+        """Draw uniformly from the ball of radius 1, one point of the shape of an image for each key."""
 
     @abstractmethod
     def enclosing_l2_radius(self, dimension: int) -> float:
-        """Return the radius of the smallest l2 ball that holds this ball in so many dimensions."""
+        """Return the radius of the smallest l2 ball that encloses this ball in that dimension."""
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -127,7 +129,7 @@ class Linf(Threat):
             )
 
     def norm(self, delta: Tensor) -> Tensor:
-        """Measure the largest change of a pixel."""
+        """Return the largest change of a pixel."""
         return delta.flatten(1).abs().amax(dim=1)
 
     def dual_norm(self, gradient: Tensor) -> Tensor:
@@ -145,11 +147,8 @@ class Linf(Threat):
         high = (x + room).clamp_(max=1)
         return torch.clamp(points, low, high)
 
-    def random_start(self, x: Tensor, keys: Tensor, radius: Tensor | None = None) -> Tensor:
-        """Move every pixel by a uniform number from [-eps, eps)."""
-        room = self.radius if radius is None else per_example(radius, x)
-        noise = randomness.uniform(keys, tuple(x.shape[1:]), x.dtype)
-        return self.project(x + room * (2 * noise - 1), x, radius)
+    def _in_unit_ball(self, like: Tensor, keys: Tensor) -> Tensor:
+        return 2 * randomness.uniform(keys, tuple(like.shape[1:]), like.dtype) - 1
 
     def enclosing_l2_radius(self, dimension: int) -> float:
         """Return sqrt(d) eps, the distance to a corner of the cube."""
@@ -167,7 +166,7 @@ class L2(Threat):
     norm_name: ClassVar[str] = "l2"
 
     def norm(self, delta: Tensor) -> Tensor:
-        """Measure the Euclidean length."""
+        """Return the Euclidean length."""
         length: Tensor = torch.linalg.vector_norm(delta.flatten(1), dim=1)
         return length
 
@@ -187,8 +186,8 @@ class L2(Threat):
     def project(self, points: Tensor, x: Tensor, radius: Tensor | None = None) -> Tensor:
         r"""Return the nearest point of ball and box together.
 
-        The answer is clip(x + s (points - x)) with the largest s <= 1 for which it lies in the ball.
-        Writing r_i for the room that pixel i has in its direction, s solves
+        It is clip(x + s (points - x)) with the largest s <= 1 for which it lies in the ball. With r_i the
+        distance of pixel i to the end of its range in its direction, s solves
         \sum_i min(s |d_i|, r_i)^2 = eps^2.
         """
         d = points - x
@@ -203,14 +202,12 @@ class L2(Threat):
         projected: Tensor = (x + delta.reshape(d.shape)).clamp_(0, 1)
         return projected
 
-    def random_start(self, x: Tensor, keys: Tensor, radius: Tensor | None = None) -> Tensor:
-        """Move in a uniform direction by a length that makes the point uniform in the ball."""
-        dimension = math.prod(x.shape[1:])
-        draws = randomness.normal(keys, (dimension + 2,), x.dtype)
-        # A sphere in d + 2 dimensions, seen in the first d of them, is a uniform ball (Archimedes).
-        inside = draws[:, :dimension] / torch.linalg.vector_norm(draws, dim=1, keepdim=True)
-        room = self.radius if radius is None else per_example(radius, x)
-        return self.project(x + room * inside.reshape(x.shape), x, radius)
+    def _in_unit_ball(self, like: Tensor, keys: Tensor) -> Tensor:
+        dimension = math.prod(like.shape[1:])
+        draws = randomness.normal(keys, (dimension + 2,), like.dtype)
+        # A sphere in d + 2 dimensions, projected onto d of them, is a uniform ball (Archimedes).
+        inside: Tensor = draws[:, :dimension] / torch.linalg.vector_norm(draws, dim=1, keepdim=True)
+        return inside.reshape(like.shape)
 
     def enclosing_l2_radius(self, dimension: int) -> float:  # noqa: ARG002 - same for every dimension
         """Return eps itself."""
@@ -230,7 +227,7 @@ def threat(norm: str, eps: epsilon.Ratio) -> Threat:
 
 
 def _largest_scale(size: Tensor, room: Tensor, radius: Tensor | float) -> Tensor:
-    """Solve sum_i min(s size_i, room_i)^2 = radius^2 for s <= 1, from below, one s an example."""
+    """Solve sum_i min(s size_i, room_i)^2 = radius^2 for s <= 1, from below, one s per example."""
     tiny = torch.finfo(size.dtype).tiny
     scale: Tensor = (radius / torch.linalg.vector_norm(size, dim=1).clamp(min=tiny)).clamp(max=1)
     for _ in range(_ROUNDS):
@@ -246,10 +243,10 @@ def _largest_scale(size: Tensor, room: Tensor, radius: Tensor | float) -> Tensor
 
 
 def require_threat(given: object) -> None:
-    """Refuse what is not a threat.
+    """Check that something is a threat.
 
     Raises:
-        UserError: if it is a number, a text or anything else
+        UserError: if it is anything else
 
     >>> require_threat(0.1)
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""Check single values that a caller gave: what was got, what is expected, which field sets it."""
+"""Check single values; errors name what was got, what is expected, and the field."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from soar.errors import UserError, flag_of, shown
 
-# Tensors count in 64 bits, and Python refuses to print much longer numbers.
+# Tensors hold 64-bit integers, and Python refuses to print much longer ones.
 _LARGEST = 2**63 - 1
 _LONGEST_PATH = 4096
 
@@ -17,7 +17,7 @@ def whole(value: object, field: str, *, least: int = -_LARGEST, flag: str | None
     """Check that a value is a whole number; True and False are not.
 
     Args:
-        value: what was given
+        value: the value
         field: the field or argument it came from, for the message
         least: the smallest number that is allowed
         flag: the end of the message; by default the flag of the field

@@ -1,4 +1,4 @@
-"""Weights alone: where they are in a run, and how they get into a model."""
+"""Find the weights of a run, and load weights into a model."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ALLOWED = "allowed: a run folder, a checkpoint folder or a .safetensors file"
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights that a model was filled with, for the record beside every result.
+    """The file that a model's weights were loaded from, for the record beside every result.
 
     Args:
         file: where they were read
-        sha256: of the file
-        step: the training step of the checkpoint they are part of
+        sha256: the digest of the file
+        step: the training step of their checkpoint
     """
 
     file: Path
@@ -34,12 +34,12 @@ class Weights:
     step: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, as they are stored."""
+        """Return plain values for JSON."""
         return {"file": str(self.file), "sha256": self.sha256, "step": self.step}
 
     @staticmethod
     def from_dict(stored: dict[str, Any]) -> Weights:
-        """Take what `as_dict` returned."""
+        """Restore what `as_dict` returned."""
         return Weights(Path(stored["file"]), stored["sha256"], stored["step"])
 
     def __str__(self) -> str:
@@ -50,13 +50,13 @@ class Weights:
 def find_weights(source: Path, where: str, advice: str = ALLOWED) -> Weights:
     """Find the weights that a path stands for.
 
-    A run folder stands for its best checkpoint, a checkpoint for the weights that were validated: the
-    moving average where there is one.
+    A run folder stands for its best checkpoint, a checkpoint for the weights that were validated, which are
+    the moving average where there is one.
 
     Args:
         source: a run folder, a checkpoint folder or a .safetensors file
         where: the field or flag that gave the path, for messages
-        advice: what to do where there are no weights, for the message
+        advice: what to do if there are no weights, for the message
 
     Raises:
         UserError: if there are no weights, or those of the best checkpoint are damaged
@@ -87,7 +87,7 @@ def describe_file(file: Path, step: int | None = None) -> Weights:
 
 
 def _damaged(folder: Path, problem: str, where: str) -> UserError:
-    """Refuse a checkpoint; others would give other numbers, so they are only named."""
+    """Return the error about a damaged checkpoint; others would change the results, so they are not used."""
     others = [path.name for path in checkpoints.available(folder.parent.parent) if path != folder]
     usable = [name for name in others if checkpoints.damage(folder.parent / name) is None]
     hint = (
@@ -99,15 +99,15 @@ def _damaged(folder: Path, problem: str, where: str) -> UserError:
 
 
 def load_weights(model: nn.Module, source: Path, where: str) -> Weights:
-    """Fill a model with saved weights; every tensor must be there and have the right shape.
+    """Load saved weights into a model; names and shapes of all tensors must match.
 
     Args:
-        model: what to fill
+        model: filled in place
         source: as in `find_weights`
         where: the field or flag that gave the path, for messages
 
     Returns:
-        What was read.
+        A record of the file.
 
     Raises:
         UserError: if there are no weights, they are damaged, or they are those of another model
@@ -126,7 +126,7 @@ def fill(model: nn.Module, saved: Mapping[str, Tensor], origin: str) -> None:
     """Copy tensors into a model by name.
 
     Args:
-        model: what to fill
+        model: filled in place
         saved: every tensor of the model and no other
         origin: where the tensors come from, for the message
 

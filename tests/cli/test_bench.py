@@ -93,7 +93,10 @@ def test_a_link_to_a_file_that_is_to_be_is_followed(tmp_path: Path) -> None:
         (["--options", "width=16"], "--options: goes with --model, which was not given"),
         (["--batch-size", "16"], "--batch-size: goes with --model, which was not given"),
         (["--model", "cnn6", "--networks", "wrn-28-2"], "--model: got together with --networks"),
-        (["--networks", "resnet10-16"], "did you mean 'resnet10-w16'"),
+        (
+            ["--networks", "resnet10-16"],
+            "unknown network 'resnet10-16' (--networks); did you mean 'resnet10-w16'",
+        ),
         (
             ["--objectives", "soar:product"],
             "objectives: got 'product' in 'soar:product', expected option=",

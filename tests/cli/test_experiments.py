@@ -27,7 +27,7 @@ def test_work_is_shared_among_processes_of_this_machine_by_default() -> None:
 
 
 def test_a_gpu_gets_one_job_at_a_time_unless_more_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiments, "choose", lambda _: "cuda")
+    monkeypatch.setattr(experiments, "choose_device", lambda _: "cuda")
     assert experiments.make_executor(asked())[1:] == (1, "cuda")
     assert experiments.make_executor(asked("--jobs", "2"))[1] == 2
 

@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
-from soar.experiments.jobs import Job
 
 from soar.cli.main import main
 from soar.errors import FileError
 from soar.evaluation import files
+from soar.experiments.jobs import Job
 from tests.experiments.made import Pretender
 
 TWO = ["reproduce", "adv_linf", "--scale", "smoke", "--only", "ResNet / Standard", "ResNet / ADV"]

@@ -12,7 +12,6 @@ from torch import nn
 from soar import models, recipes
 from soar.cost.training import PhaseCost, TrainingCost, count_training, measure_training
 from soar.data import Augmentation
-from soar.errors import UserError
 from soar.objectives import OBJECTIVES, Objective, Standard
 from soar.options import parse_spec
 from soar.recipes.settings import ValidationSettings
@@ -61,12 +60,6 @@ def test_an_assumed_rate_gives_operations_divided_by_it() -> None:
     assumed = cost(seconds=None, processes=5).at_rate(0.001)
     assert assumed.seconds == pytest.approx(35e9 / 1e9 / 5)
     assert assumed.validation_share == pytest.approx(5 / 35)
-
-
-@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
-def test_a_rate_must_be_above_zero(rate: float) -> None:
-    with pytest.raises(UserError, match=r"--tflops: got .*, expected a number above 0"):
-        cost().at_rate(rate)
 
 
 def test_more_processes_divide_the_time_at_best_and_send_more() -> None:
@@ -168,7 +161,7 @@ def test_seconds_are_those_of_the_clock(tmp_path: Path) -> None:
     found = measure_training(small.trainer(tmp_path / "run"), lambda: float(next(ticks)))
     (update,) = found.updates
     # The clock is asked around the wait for a batch and around the update.
-    assert update.seconds == 2.0 and update.pass_seconds == 1.0
+    assert update.seconds == 2.0
     validation = found.validation
     assert validation is not None and validation.seconds == pytest.approx(1.0)
     assert found.seconds == pytest.approx(18 * 2.0 + 3 * 0.5 * 1.0)

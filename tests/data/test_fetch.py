@@ -9,7 +9,7 @@ import tarfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
+from queue import Queue
 
 import pytest
 
@@ -17,7 +17,7 @@ from soar.data import bundled, catalog, cifar10
 from soar.data.fetch import ORIGINS, fetch, verify
 from soar.data.files import File
 from soar.errors import UserError
-from soar.locks import Lock
+from soar.locks import lock
 from tests.data import hostile_servers
 from tests.data.server import Server, largest_file
 from tests.data.test_cifar10 import write_files
@@ -302,23 +302,16 @@ def test_verify_tells_missing_files(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("digits")
 def test_a_second_fetch_waits_for_the_first(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = Lock(tmp_path / "svhn" / ".lock", "held")
-    first.acquire()
-    waits = []
-
-    def wait(seconds: float) -> None:
-        waits.append(seconds)
-        assert server.asked == []
-        if len(waits) == 3:
-            first.release()
-
-    monkeypatch.setattr("soar.locks.time", SimpleNamespace(sleep=wait))
-    assert names(fetch("svhn", tmp_path, mode="plain")) == ["test_32x32.mat", "train_32x32.mat"]
-    assert len(waits) == 3
-    said = capsys.readouterr().err
-    assert said.count("svhn: another process is fetching 'svhn'; waiting for it\n") == 1
+    said: Queue[str] = Queue()
+    monkeypatch.setattr("soar.data.fetch._say", lambda _, line: said.put(line))
+    with ThreadPoolExecutor(1) as pool:
+        with lock(tmp_path / "svhn" / ".lock", "held"):
+            second = pool.submit(fetch, "svhn", tmp_path, mode="plain")
+            assert said.get(timeout=10).endswith("svhn: another process is fetching 'svhn'; waiting for it")
+            assert server.asked == []
+        assert names(second.result(10)) == ["test_32x32.mat", "train_32x32.mat"]
 
 
 def test_two_fetches_at_once_ask_for_every_file_once(

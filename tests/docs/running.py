@@ -25,7 +25,7 @@ import soar
 from soar import recipes
 from soar.cli.main import TAKES_FIELDS, main, make_parser
 from soar.experiments.show import page as results_page
-from soar.paper.theory import command
+from tools.figures import command
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,7 +39,7 @@ ONLY_PARSED_FLAGS = {
     "--cluster": "needs a cluster; tests/experiments starts one of Ray's",
     "--device": "may name a GPU",
 }
-PARTS_ONLY_PARSED = {"tightness": "takes the whole Hessian of a network; tests/paper/theory runs it"}
+PARTS_ONLY_PARSED = {"tightness": "takes the whole Hessian of a network; tests/tools/theory runs it"}
 # Libraries that a page may import although they cannot be had here.
 NOT_HERE = ("torchattacks", "timm", "torchvision", "ray")
 FENCE = re.compile(r"^([ \t]*)(```+)[ \t]*(\w*)([^\n`]*)\n(.*?)^\1\2[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -105,7 +105,7 @@ def run_command(words: Sequence[str], where: str) -> None:
         words = ["soar", *_under_torchrun(words[1:])]
     if words[0] == "soar":
         run_soar(words, where)
-    elif words[:2] == ["python", "-m"] and words[2] in ("soar.paper.theory", "tools.figures"):
+    elif words[:2] == ["python", "-m"] and words[2] in ("tools.theory", "tools.figures"):
         run_paper(words[2], words[3:], where)
     elif words[:3] == ["python", "-m", "soar.experiments.show.page"]:
         assert results_page.main(words[3:]) == 0, f"{where}: {' '.join(words)}"
@@ -151,7 +151,7 @@ def run_paper(module: str, words: Sequence[str], where: str) -> None:
 
 
 def check_extras(words: Sequence[str], where: str) -> None:
-    """Hold what is installed, such as "soar-robust[figures]", to the extras and the version that exist."""
+    """Hold what is installed, such as "soar-robust[onnx]", to the extras and the version that exist."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     installed = " ".join(words)
     for package, name in re.findall(r"([\w.-]+)\[([^\]]+)\]", installed):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from soar.experiments.jobs import Ending, Event, Job, Queue
+from soar.experiments.jobs import Ending, Event, Job, JobQueue
 
 DONE = Ending("done")
 
@@ -17,14 +17,14 @@ def job(key: str, *needs: str, seconds: float = 0.0, processes: int = 1) -> Job:
 RUNNING = Job(key="running", kind="measure", title="other", payload={})
 
 
-def started(queue: Queue, room: int = 9) -> str | None:
+def started(queue: JobQueue, room: int = 9) -> str | None:
     """Start what fits beside a job that runs already."""
     found = queue.start([RUNNING], room + 1)
     return found.key if found else None
 
 
 def test_what_is_needed_comes_first() -> None:
-    queue = Queue([job("c", "b"), job("b", "a"), job("a")], lambda _: None)
+    queue = JobQueue([job("c", "b"), job("b", "a"), job("a")], lambda _: None)
     for key in ("a", "b", "c"):
         assert started(queue) == key
         assert started(queue) is None
@@ -40,32 +40,32 @@ def test_the_longest_chain_of_work_comes_first_and_then_the_given_order() -> Non
         job("root", seconds=1),
         job("leaf", "root", seconds=9),
     ]
-    queue = Queue(jobs, lambda _: None)
+    queue = JobQueue(jobs, lambda _: None)
     assert [started(queue) for _ in range(5)] == ["root", "long", "x", "y", None]
 
 
 def test_a_job_that_measures_times_waits_until_nothing_else_runs_and_keeps_others_waiting() -> None:
     timing = replace(job("t", seconds=9), alone=True)
-    queue = Queue([timing, job("a"), job("b"), job("c")], lambda _: None)
+    queue = JobQueue([timing, job("a"), job("b"), job("c")], lambda _: None)
     assert [started(queue, room=2), started(queue, room=1), started(queue, room=5)] == ["a", "b", "c"]
     assert started(queue, room=5) is None
     assert queue.start([], 2) is timing
-    assert Queue([job("d")], lambda _: None).start([timing], 2) is None
+    assert JobQueue([job("d")], lambda _: None).start([timing], 2) is None
 
 
 def test_what_is_not_among_the_jobs_is_done_already() -> None:
-    assert started(Queue([job("a", "trained long ago")], lambda _: None)) == "a"
+    assert started(JobQueue([job("a", "trained long ago")], lambda _: None)) == "a"
 
 
 def test_jobs_of_one_key_are_one() -> None:
-    queue = Queue([job("a"), job("a")], lambda _: None)
+    queue = JobQueue([job("a"), job("a")], lambda _: None)
     assert [started(queue), started(queue)] == ["a", None]
 
 
 def test_a_failure_skips_what_needs_it_with_the_reason_and_nothing_else() -> None:
     heard: list[Event] = []
     jobs = [job("a"), job("b", "a"), job("c", "b"), job("d", "a", "b"), job("other")]
-    queue = Queue(jobs, heard.append)
+    queue = JobQueue(jobs, heard.append)
     started(queue, room=1)
     queue.end(jobs[0], Ending("failed", "no data"))
     assert {key: one.status for key, one in queue.endings.items()} == {
@@ -81,7 +81,7 @@ def test_a_failure_skips_what_needs_it_with_the_reason_and_nothing_else() -> Non
 
 
 def test_a_wide_job_waits_for_room_or_runs_alone() -> None:
-    queue = Queue([job("wide", processes=4), job("narrow")], lambda _: None)
+    queue = JobQueue([job("wide", processes=4), job("narrow")], lambda _: None)
     assert started(queue, room=2) == "narrow"
     assert started(queue, room=2) is None
     found = queue.start([], 2)
@@ -90,4 +90,4 @@ def test_a_wide_job_waits_for_room_or_runs_alone() -> None:
 
 def test_a_circle_is_refused() -> None:
     with pytest.raises(ValueError, match="cycle"):
-        Queue([job("a", "b"), job("b", "a")], lambda _: None)
+        JobQueue([job("a", "b"), job("b", "a")], lambda _: None)

@@ -103,7 +103,7 @@ def test_what_a_training_has_behind_it_is_left_out(tmp_path: Path, monkeypatch: 
     ending = Trainer._ending
 
     def stop_half_way(trainer: Trainer, trouble: str | None) -> object:
-        return ("interrupted", "SIGTERM") if trainer.standing.step == 4 else ending(trainer, trouble)
+        return ("interrupted", "SIGTERM") if trainer.state.step == 4 else ending(trainer, trouble)
 
     monkeypatch.setattr(Trainer, "_ending", stop_half_way)
     with pytest.raises(KeyboardInterrupt):

@@ -103,7 +103,7 @@ def test_a_full_disk_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.Monke
         raise FULL
 
     job = tiny.training(tmp_path) if kind == "train" else tiny.measurement(tmp_path, "")
-    monkeypatch.setattr("soar.training.keeper.Keeper.log", fail)
+    monkeypatch.setattr("soar.training.checkpointing.CheckpointManager.log", fail)
     monkeypatch.setattr(measure_package, "measure", fail)
     text = r"^no room to write metrics.jsonl: No space left on device; make room and start again$"
     with pytest.raises(UserError, match=text):

@@ -6,7 +6,8 @@ import itertools
 import json
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -141,12 +142,14 @@ def exchanges(name: str, run: Path) -> int:
     counter = itertools.count()
 
     class Counting(Updates):
-        def share_among(self, world: distributed.World) -> None:
-            super().share_among(world)
-            assert isinstance(self.wrapped, DistributedDataParallel)
-            self.wrapped.register_comm_hook(
-                None, lambda state, bucket: (next(counter), allreduce_hook(state, bucket))[1]
-            )
+        @contextmanager
+        def shared_among(self, world: distributed.World) -> Iterator[None]:
+            with super().shared_among(world):
+                assert isinstance(self.wrapped, DistributedDataParallel)
+                self.wrapped.register_comm_hook(
+                    None, lambda state, bucket: (next(counter), allreduce_hook(state, bucket))[1]
+                )
+                yield
 
     training = trainer(name, run)
     training.updates.__class__ = Counting

@@ -140,7 +140,7 @@ def test_wandb_gets_the_numbers_and_continues_the_same_run(
 ) -> None:
     fake = FakeWandB()
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    [sink] = open_sinks(["wandb"], tmp_path / "soar-3", {"seed": 3}, "tracking")
+    [sink] = open_sinks(["wandb"], tmp_path / "soar-3", {"seed": 3})
     assert fake.settings == {}, "nothing is sent before there is something to send"
     sink.log(1, {"kind": "validation", "robust": 0.4})
     sink.close()
@@ -163,13 +163,13 @@ def test_a_missing_package_is_named_with_its_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UserError, match=rf"needs the package {name}: pip install 'soar-robust\[{name}\]'"):
-        open_sinks([name], tmp_path, {}, "tracking")
+        open_sinks([name], tmp_path, {})
 
 
 def test_an_unknown_tracker(tmp_path: Path) -> None:
-    text = "unknown tracker 'tensorbord' .tracking.; did you mean 'tensorboard'"
+    text = "unknown tracker 'tensorbord' .--track.; did you mean 'tensorboard'"
     with pytest.raises(UserError, match=text):
-        open_sinks(["tensorbord"], tmp_path, {}, "tracking")
+        open_sinks(["tensorbord"], tmp_path, {})
 
 
 def test_trackers_are_imported_only_when_used(monkeypatch: pytest.MonkeyPatch) -> None:

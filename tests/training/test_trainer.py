@@ -57,7 +57,7 @@ def test_a_finished_run_says_what_it_found(tmp_path: Path) -> None:
     assert sink.closed
     assert trainer.objective.training
     state = json.loads((result.best / "state.json").read_text())
-    assert state["selection"] == trainer.rule
+    assert state["selection"] == trainer.manager.rule
     assert state["data"] == {
         **{"epoch": 3, "batch": 0, "seed": 0, "batch_size": 8, "training examples": 48},
         **{"epoch": result.best_scores.step // 6},
@@ -78,7 +78,7 @@ def test_validation_uses_the_full_threat_and_training_a_growing_one(tmp_path: Pa
     trainer = small.trainer(tmp_path, objective=objective, eps_warmup_epochs=0.5, epochs=1)
     trainer.fit()
     assert seen[:4] == ["0 linf 8/765", "1 linf 16/765", "2 linf 8/255", "3 linf 8/255"]
-    assert "within linf 8/255" in trainer.rule
+    assert "within linf 8/255" in trainer.manager.rule
     eps = [row["eps"] for row in small.rows(tmp_path) if row["kind"] == "train"]
     assert eps[:3] == pytest.approx([8 / 765, 16 / 765, 8 / 255])
     assert objective.threat == threat

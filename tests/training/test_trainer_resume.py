@@ -61,8 +61,8 @@ class TestResume:
 
         trainer.updates.judged_model.register_forward_hook(interrupt)
         assert trainer.fit().status == "interrupted"
-        assert trainer.standing.step == 6
-        assert trainer.standing.last is None
+        assert trainer.state.step == 6
+        assert trainer.state.last is None
         trainer = small.trainer(run, objective=self.objective(), resume=True, **self.changes)
         trainer.fit()
         assert small.same(small.weights(trainer), weights)
@@ -171,7 +171,7 @@ def test_start_from_takes_weights_only(tmp_path: Path) -> None:
         trainer = small.trainer(tmp_path / "second", objective=small.Plain(model), start_from=str(source))
         expected = checkpoints.load(best).model
         assert small.same(small.weights(trainer), expected)
-        assert trainer.standing.step == 0
+        assert trainer.state.step == 0
 
 
 def test_a_resumed_run_no_longer_needs_the_weights_it_started_from(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_selection_by_clean_accuracy_is_a_choice(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("soar.training.trainer.validate", small.Scripted(0.1, 0.2, 0.3))
     guards = GuardSettings(overfitting="stop")
     trainer = small.trainer(tmp_path, validation=ValidationSettings(select="clean"), guards=guards)
-    assert trainer.rule.startswith("best checkpoint: highest clean accuracy on 20")
+    assert trainer.manager.rule.startswith("best checkpoint: highest clean accuracy on 20")
     result = trainer.fit()
     assert result.status == "finished"
     assert result.best_scores is not None
@@ -61,7 +61,7 @@ def test_catastrophic_overfitting(
 
 def test_without_held_out_examples_the_last_checkpoint_is_the_best(tmp_path: Path) -> None:
     trainer = small.trainer(tmp_path, data=small.dataset(validation=0))
-    assert trainer.rule == "no held-out examples, so the last checkpoint counts as the best"
+    assert trainer.manager.rule == "no held-out examples, so the last checkpoint counts as the best"
     result = trainer.fit()
     assert result.best == tmp_path / "checkpoints" / "step-00000018"
     assert result.best_scores is None
@@ -69,7 +69,7 @@ def test_without_held_out_examples_the_last_checkpoint_is_the_best(tmp_path: Pat
 
 def test_without_a_threat_clean_accuracy_decides(tmp_path: Path) -> None:
     trainer = small.trainer(tmp_path, objective=small.Plain(small.network()))
-    assert "clean accuracy (there is no threat" in trainer.rule
+    assert "clean accuracy (there is no threat" in trainer.manager.rule
     result = trainer.fit()
     assert result.best_scores is not None
     assert result.best_scores.robust is None

@@ -114,9 +114,9 @@ def test_what_an_objective_remembers_is_saved_with_the_optimizer() -> None:
     made.objective.margin = torch.ones(2)
     made.backward(batch(), 0)
     made.apply(0, 1.0)
-    state = made.state()
+    state = made.state_dict()
     assert state["objective"].keys() == {"margin"}
-    other.restore(state)
+    other.load_state_dict(state)
     assert torch.equal(other.objective.get_buffer("margin"), torch.ones(2))
     momenta = [made.optimizer.state[x]["momentum_buffer"] for x in made.parameters]
     restored = [other.optimizer.state[x]["momentum_buffer"] for x in other.parameters]
@@ -125,13 +125,23 @@ def test_what_an_objective_remembers_is_saved_with_the_optimizer() -> None:
 
 @pytest.mark.parametrize("objective", [None, Remembering("radius")])
 def test_the_state_of_another_objective_is_refused(objective: small.Plain | None) -> None:
-    state = updates(Remembering()).state()
+    state = updates(Remembering()).state_dict()
     with pytest.raises(UserError, match=r"the checkpoint is of another objective: '.*' does not match"):
-        updates(objective).restore(state)
+        updates(objective).load_state_dict(state)
 
 
 def test_factors_come_from_the_settings_and_not_from_the_checkpoint() -> None:
-    state = updates(weight_decay=0.5).state()
+    state = updates(weight_decay=0.5).state_dict()
     made = updates(weight_decay=0.25)
-    made.restore(state)
+    made.load_state_dict(state)
     assert made.optimizer.param_groups[0]["weight_decay"] == 0.25
+
+
+def test_generators_are_seeded_by_process_and_restored() -> None:
+    made, before = updates(), torch.get_rng_state()
+    drawn = []
+    for rank in (0, 0, 1):
+        with made.seeded(0, rank):
+            drawn.append(torch.rand(3))
+    assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
+    assert torch.equal(torch.get_rng_state(), before)

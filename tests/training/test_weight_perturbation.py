@@ -19,7 +19,7 @@ from soar.objectives import OBJECTIVES, TRADES, Adversarial, Objective, Standard
 from soar.registry import Entry
 from soar.threat import Linf
 from soar.training.updates import Updates
-from soar.training.weight_perturbation import perturbed_weights
+from soar.training.weights import perturbed_weights
 from tests.attacks.problems import Passes, TinyNet, images, said
 from tests.training import small
 

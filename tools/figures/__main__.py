@@ -7,12 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.figures.command import Part, Result, Section
+from tools.figures.network import Network, open_network
+
 from soar.errors import UserError
-from soar.paper.theory import command
-from soar.paper.theory.command import Part, Result
-from soar.paper.theory.subject import Subject
-from soar.paper.theory.table import Section
-from tools.figures import confidence, lengths, valley
+from tools.figures import command, confidence, lengths, valley
 
 
 def draw_valley(_: argparse.Namespace) -> Result:
@@ -25,9 +24,9 @@ def draw_attack_path(arguments: argparse.Namespace) -> Result:
     """The loss along an attack."""
     from tools.figures import attack_path
 
-    subject = _subject(arguments)
-    found = attack_path.measure(subject)
-    return Result(attack_path.sections(subject, found), lambda path: attack_path.draw(found, path))
+    network = _network(arguments)
+    found = attack_path.measure(network)
+    return Result(attack_path.sections(network, found), lambda path: attack_path.draw(found, path))
 
 
 def draw_lengths(_: argparse.Namespace) -> Result:
@@ -42,13 +41,13 @@ def draw_kinks(arguments: argparse.Namespace) -> Result:
 
     if arguments.samples < 1:
         raise UserError(f"--samples: got {arguments.samples}, expected at least 1")
-    subject = _subject(arguments)
-    found = kinks.measure(subject, samples=arguments.samples)
-    return Result(kinks.sections(subject, found), lambda path: kinks.draw(found, path))
+    network = _network(arguments)
+    found = kinks.measure(network, samples=arguments.samples)
+    return Result(kinks.sections(network, found), lambda path: kinks.draw(found, path))
 
 
 def draw_confidence(_: argparse.Namespace) -> Result:
-    """The loss of louder and louder logits."""
+    """The loss of larger and larger logits."""
     title = f"One point at distance {confidence.DISTANCE:g} from the boundary"
     return Result([Section(title, confidence.table())], confidence.draw)
 
@@ -83,25 +82,24 @@ def draw_passes(arguments: argparse.Namespace) -> Result:
     return Result(sections, lambda path: passes.draw(found, arguments.attack, path))
 
 
-def _subject(arguments: argparse.Namespace) -> Subject:
+def _network(arguments: argparse.Namespace) -> Network:
     from soar import runs
-    from soar.paper.theory.subject import open_subject
 
     if arguments.examples < 1:
         raise UserError(f"--examples: got {arguments.examples}, expected at least 1")
-    return open_subject(runs.find(arguments.run), arguments.examples, root=arguments.root)
+    return open_network(runs.find(arguments.run), arguments.examples, root=arguments.root)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder of `soar train`")
     parser.add_argument("--examples", type=int, default=32, metavar="N", help="test images (default: 32)")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all data sets")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all datasets")
 
 
 def _add_kinks(parser: argparse.ArgumentParser) -> None:
     _add_run(parser)
     parser.add_argument(
-        "--samples", type=int, default=4, metavar="K", help="directions z an image (default: 4)"
+        "--samples", type=int, default=4, metavar="K", help="directions z per image (default: 4)"
     )
 
 
@@ -123,7 +121,7 @@ PARTS = {
     "attack-path": Part("the loss along an attack, beside its expansions", draw_attack_path, _add_run),
     "lengths": Part("why the mean of ||Hz|| is not the Frobenius norm", draw_lengths),
     "kinks": Part("what a finite difference measures in a ReLU network", draw_kinks, _add_kinks),
-    "confidence": Part("how louder logits hide the slope", draw_confidence),
+    "confidence": Part("how larger logits hide the gradient", draw_confidence),
     "verdicts": Part("attacks of diagnoses set against each other", draw_verdicts, _add_files),
     "work": Part("the arithmetic of a training step, and its time", draw_work, _add_times),
     "passes": Part("the passes of an attack, image by image", draw_passes, _add_assessment),
@@ -131,7 +129,7 @@ PARTS = {
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the numbers of a figure and draw it; see `soar.paper.theory.command.run`."""
+    """Print the numbers of a figure and draw it; see `tools.figures.command.run`."""
     return command.run("tools.figures", __doc__ or "", PARTS, words)
 
 

@@ -1,6 +1,6 @@
-r"""The loss on the way of an attack, and what expansions at its beginning and half-way say about its end.
+r"""The loss on the way of an attack, and what expansions at its beginning and half-way predict about its end.
 
-With x + d the end of PGD-20 and p = x + t d, the expansion at p says for the rest of the way, r = 1 - t,
+With x + d the end of PGD-20 and p = x + t d, the expansion at p predicts for the rest of the way, r = 1 - t,
 \( l(p) + r g^T d + \frac{r^2}{2} d^T H_s d \).
 """
 
@@ -10,27 +10,29 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from tools.figures.command import Section
+from tools.figures.drawing import BLUE, GRAY, ORANGE, drawing
+from tools.figures.network import Network
+from tools.theory.derivation import loss_in_double
 from torch import Tensor
 
 from soar.curvature import exact_product, input_gradient
 from soar.model_state import probing
 from soar.objectives.starts import Start
-from soar.paper.theory.figures import BLUE, GRAY, ORANGE, drawing
-from soar.paper.theory.subject import Subject
-from soar.paper.theory.table import Rows, Section
+from soar.theory import Rows
 
 PLACES = {"the image": 0.0, "half-way": 0.5}
 
 
 class Taylor(NamedTuple):
-    """The loss along a way, at one place of it: one number an example each."""
+    """The loss along a way, at one place of it: one number per example each."""
 
     value: Tensor
     slope: Tensor
     curvature: Tensor
 
     def after(self, distance: Tensor | float, order: int) -> Tensor:
-        """Say what the loss is further on.
+        """Return the expected loss further on.
 
         >>> Taylor(torch.tensor(1.0), torch.tensor(2.0), torch.tensor(4.0)).after(0.5, order=2)
         tensor(2.5000)
@@ -48,24 +50,24 @@ class Way(NamedTuple):
     expansions: dict[str, Taylor]
 
     def rises(self, name: str) -> dict[str, Tensor]:
-        """Give the rise from a place to the end: the true one, and those that the expansions expect."""
+        """Return the rise from a place to the end: the true one, and those that the expansions predict."""
         taylor, rest = self.expansions[name], 1 - PLACES[name]
-        said = {f"order {order}": taylor.after(rest, order) - taylor.value for order in (1, 2)}
-        return {"true": self.losses[:, -1] - taylor.value, **said}
+        predicted = {f"order {order}": taylor.after(rest, order) - taylor.value for order in (1, 2)}
+        return {"true": self.losses[:, -1] - taylor.value, **predicted}
 
 
-def measure(subject: Subject, points: int = 61) -> Way:
+def measure(network: Network, points: int = 61) -> Way:
     """Follow the attack on every image.
 
     Args:
-        subject: network, images, threat
+        network: network, images, threat
         points: where to evaluate the loss
     """
-    model, x, y = subject.model, subject.x, subject.y
-    loss = subject.loss(y)
+    model, x, y = network.model, network.x, network.y
+    loss = loss_in_double(model, y)
     with probing(model):
         attack = Start("pgd-20", share=1.0)
-        end = attack.points(model, subject.threat, x, y, index=subject.index, seed=0, step=0)
+        end = attack.points(model, network.threat, x, y, index=network.index, seed=0, step=0)
         way = end - x
         fractions = torch.linspace(0, 1, points, dtype=torch.float64)
         with torch.no_grad():
@@ -80,7 +82,7 @@ def measure(subject: Subject, points: int = 61) -> Way:
 
 
 def table(found: Way) -> Rows:
-    """Give medians over the images: the rise, and which part of it the expansions see."""
+    """Return medians over the images: the rise, and the part of it that the expansions see."""
     rows: Rows = []
     for name in PLACES:
         rises = found.rises(name)
@@ -97,15 +99,15 @@ def table(found: Way) -> Rows:
     return rows
 
 
-def sections(subject: Subject, found: Way) -> list[Section]:
+def sections(network: Network, found: Way) -> list[Section]:
     """Arrange what was measured."""
-    images = f"{len(subject.x)} images of {subject.data_name}"
-    title = f"{subject.name}: the way of PGD-20 on {images}, {subject.threat}"
+    images = f"{len(network.x)} images of {network.data_name}"
+    title = f"{network.name}: the way of PGD-20 on {images}, {network.threat}"
     return [Section(title, table(found))]
 
 
 def draw(found: Way, path: Path) -> None:
-    """Show the image whose rise from the start is seen to the median degree."""
+    """Draw the image whose rise from the start is seen to the median degree."""
     rises = found.rises("the image")
     seen = rises["order 2"] / rises["true"]
     chosen = int((seen - seen.quantile(0.5)).abs().argmin())
@@ -122,8 +124,8 @@ def draw(found: Way, path: Path) -> None:
             )
             axes.plot(found.fractions, losses, color=ORANGE, label="the loss")
             for order, color, style in ((2, BLUE, "--"), (1, GRAY, ":")):
-                said = taylor.after(found.fractions - place, order)
-                axes.plot(found.fractions, said, style, color=color, label=f"expansion, order {order}")
+                predicted = taylor.after(found.fractions - place, order)
+                axes.plot(found.fractions, predicted, style, color=color, label=f"expansion, order {order}")
             axes.plot([place], [float(taylor.value)], "o", color=BLUE, clip_on=False)
         panels[0].set_ylabel("loss of one image")
         panels[0].legend(frameon=False, loc="upper left")

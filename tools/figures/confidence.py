@@ -1,4 +1,4 @@
-r"""The same classifier with louder logits: its loss goes flat up to the boundary, its margin does not.
+r"""The same classifier with larger logits: its loss goes flat up to the boundary, its margin does not.
 
 Logistic regression at distance 2 from the boundary, logits multiplied by k. With s the distance moved towards
 the boundary the loss is \( \log(1 + e^{-k (2 - s)}) \), and 1/k of it tends to max(0, s - 2).
@@ -9,12 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from tools.figures.drawing import BLUE, GRAY, GREEN, ORANGE, drawing
 from torch import Tensor
 
 from soar.losses import cross_entropy
-from soar.paper.theory.figures import BLUE, GRAY, GREEN, ORANGE, drawing
-from soar.paper.theory.logistic_regression import loss
-from soar.paper.theory.table import Rows
+from soar.theory import Rows
+from soar.theory.logistic_regression import loss
 
 DISTANCE = 2.0
 FACTORS = (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -22,7 +22,7 @@ _SHOWN = {1.0: BLUE, 4.0: GREEN, 16.0: ORANGE}
 
 
 def loss_after(moved: Tensor, factor: float) -> Tensor:
-    """Give the loss after moving towards the boundary.
+    """Compute the loss after moving toward the boundary.
 
     Args:
         moved: s, how far
@@ -35,7 +35,7 @@ def loss_after(moved: Tensor, factor: float) -> Tensor:
 
 
 def slope_seen(factor: float) -> float:
-    """Give the slope at the image that an attack on the cross-entropy of a softmax sees, in float32.
+    """Compute the derivative at the image that an attack on the cross-entropy sees in float32.
 
     >>> slope_seen(1.0) > 0, slope_seen(16.0)
     (True, 0.0)
@@ -47,7 +47,7 @@ def slope_seen(factor: float) -> float:
 
 
 def table() -> Rows:
-    """Give the confidence and both slopes by factor; the boundary is at the same place for all."""
+    """Compute the confidence and both derivatives by factor; the boundary is at the same place for all."""
     rows: Rows = []
     for factor in FACTORS:
         doubt = float(torch.tensor(-DISTANCE * factor, dtype=torch.float64).sigmoid())
@@ -64,7 +64,7 @@ def table() -> Rows:
 
 
 def draw(path: Path) -> None:
-    """Show loss and margin, both divided by the factor, on the way to the boundary and beyond."""
+    """Draw loss and margin, both divided by the factor, on the way to the boundary and beyond."""
     moved = torch.linspace(0, 3, 121, dtype=torch.float64)
     with drawing(path, width=8.4, height=3.7) as figure:
         figure.suptitle("Louder logits flatten the loss, not the network", x=0.01, ha="left", weight="bold")

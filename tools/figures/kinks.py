@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from tools.figures.command import Section
+from tools.figures.drawing import BLUE, GRAY, GREEN, ORANGE, drawing
+from tools.figures.network import Network
+from tools.theory.derivation import loss_in_double
 from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
@@ -17,9 +21,7 @@ from torch.overrides import TorchFunctionMode
 from soar import randomness
 from soar.curvature import LossAt, difference_product, draw_direction, exact_product, input_gradient
 from soar.model_state import probing
-from soar.paper.theory.figures import BLUE, GRAY, GREEN, ORANGE, drawing
-from soar.paper.theory.subject import Subject
-from soar.paper.theory.table import Rows, Section
+from soar.theory import Rows
 
 STEPS = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 0.5, 1.0, 3.0)
 PAPER = 0.01
@@ -28,7 +30,7 @@ _RECTIFIERS = (F.relu, torch.relu, Tensor.relu)
 
 
 class Patterns(TorchFunctionMode):
-    """Notes which ReLUs are on."""
+    """Record which ReLUs are active."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,41 +46,41 @@ class Patterns(TorchFunctionMode):
 
 
 class Found(NamedTuple):
-    """Norms of H_s z, and one line along which the slope was followed."""
+    """Norms of H_s z, and the derivative of the loss along one line."""
 
     exact: Tensor
-    """of the Hessian, one an image and direction"""
+    """of the Hessian, one per image and direction"""
     by_step: dict[float, Tensor]
     kinks: dict[float, Tensor]
     """how many ReLUs switch within the step"""
     places: Tensor
     slopes: Tensor
-    """the slope of the loss along the line"""
+    """the derivative of the loss along the line"""
     tangent: Tensor
     """the same, were the Hessian all there is"""
 
     def ratio(self, step: float) -> float:
-        """Give how many times the Hessian's norm a difference finds, in the median."""
+        """Return the median ratio of the norms by differences to those of the Hessian."""
         return float((self.by_step[step] / self.exact).median())
 
 
-def measure(subject: Subject, *, samples: int, points: int = 400) -> Found:
+def measure(network: Network, *, samples: int, points: int = 400) -> Found:
     """Compare differences with the Hessian, in double precision so that no rounding is seen.
 
     Args:
-        subject: network, images, threat
-        samples: directions z an image
-        points: where to evaluate the slope along the line
+        network: network, images, threat
+        samples: directions z per image
+        points: where to evaluate the derivative along the line
     """
-    model = subject.model.double()
-    # One row an image and direction, as if each were an image of its own.
+    model = network.model.double()
+    # One row per image and direction, as if each were an image of its own.
     x, y, index = (
-        one.repeat_interleave(samples, 0) for one in (subject.x.double(), subject.y, subject.index)
+        one.repeat_interleave(samples, 0) for one in (network.x.double(), network.y, network.index)
     )
-    number = torch.arange(samples).repeat(len(subject.x))
+    number = torch.arange(samples).repeat(len(network.x))
     keys = randomness.key(0, index, "figure kinks", number)
     z = draw_direction(keys, tuple(x.shape[1:]), torch.float64).pixels
-    loss = subject.loss(y)
+    loss = loss_in_double(model, y)
     with probing(model):
         before = _patterns(loss, x)
         _, gradient = input_gradient(loss, x)
@@ -89,7 +91,7 @@ def measure(subject: Subject, *, samples: int, points: int = 400) -> Found:
             by_step[step] = difference_product(loss, x, gradient, z, step).flatten(1).norm(dim=1)
             kinks[step] = (_patterns(loss, x + step * unit) != before).sum(dim=1).double()
         chosen = int((exact - exact.median()).abs().argmin())
-        line = _follow(subject.loss(y[chosen]), x[chosen], unit[chosen], points)
+        line = _follow(loss_in_double(model, y[chosen]), x[chosen], unit[chosen], points)
     return Found(exact, by_step, kinks, *line)
 
 
@@ -100,7 +102,7 @@ def _patterns(loss: LossAt, x: Tensor) -> Tensor:
 
 
 def _follow(loss: LossAt, x: Tensor, unit: Tensor, points: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Give places on a line, the slope of the loss there, and its tangent at the beginning."""
+    """Return places on a line, the derivative of the loss there, and its tangent at the beginning."""
     places = torch.linspace(0, _LINE, points, dtype=torch.float64)
     line = x + places.reshape(-1, *[1] * x.dim()) * unit
     _, gradients = input_gradient(loss, line)
@@ -109,9 +111,9 @@ def _follow(loss: LossAt, x: Tensor, unit: Tensor, points: int) -> tuple[Tensor,
     return places, slopes, slopes[0] + bend * places
 
 
-def sections(subject: Subject, found: Found) -> list[Section]:
+def sections(network: Network, found: Found) -> list[Section]:
     """Arrange what was measured as medians over images and directions, and means."""
-    title = f"{subject.name}: ||H_s z|| at {len(subject.x)} images of {subject.data_name}, by the step h"
+    title = f"{network.name}: ||H_s z|| at {len(network.x)} images of {network.data_name}, by the step h"
     rows: Rows = [
         {
             "h": step,
@@ -128,7 +130,7 @@ def sections(subject: Subject, found: Found) -> list[Section]:
 
 
 def draw(found: Found, path: Path) -> None:
-    """Show the jumps on one line, and the norm by step."""
+    """Draw the jumps on one line, and the norm by step."""
     with drawing(path, width=8.4, height=3.8) as figure:
         figure.suptitle("The difference measures jumps, not the Hessian", x=0.01, ha="left", weight="bold")
         line, norms = figure.subplots(1, 2)

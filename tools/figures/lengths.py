@@ -10,18 +10,18 @@ import math
 from pathlib import Path
 
 import torch
+from tools.figures.drawing import BLUE, GRAY, GREEN, ORANGE, drawing
 from torch import Tensor
 
-from soar.paper.theory.bounds import expected_norm
-from soar.paper.theory.figures import BLUE, GRAY, GREEN, ORANGE, drawing
-from soar.paper.theory.table import Rows
+from soar.theory import Rows
+from soar.theory.bounds import expected_norm
 
 RANKS = (1, 2, 5, 10, 50)
 _SHOWN = {1: ORANGE, 5: BLUE, 50: GREEN}
 
 
 def mean_length(rank: int) -> float:
-    r"""Give \( E||Hz|| / ||H||_F \) for r equal singular values.
+    r"""Compute \( E||Hz|| / ||H||_F \) for r equal singular values.
 
     >>> round(mean_length(1) ** 2 * math.pi / 2, 6)
     1.0
@@ -30,7 +30,7 @@ def mean_length(rank: int) -> float:
 
 
 def density(rank: int, lengths: Tensor) -> Tensor:
-    r"""Give the density of \( ||Hz|| / ||H||_F \), that of \( \chi_r / \sqrt r \).
+    r"""Compute the density of \( ||Hz|| / ||H||_F \), that of \( \chi_r / \sqrt r \).
 
     Args:
         rank: r
@@ -44,7 +44,7 @@ def density(rank: int, lengths: Tensor) -> Tensor:
 
 
 def table() -> Rows:
-    """Give the mean, and how far one sample strays from it, by rank."""
+    """Compute the mean and the deviation of one sample by rank."""
     rows: Rows = []
     for rank in RANKS:
         mean = mean_length(rank)
@@ -60,7 +60,7 @@ def table() -> Rows:
 
 
 def draw(path: Path) -> None:
-    """Show how lengths are distributed, and their mean by rank."""
+    """Draw the distribution of lengths, and their mean by rank."""
     lengths = torch.linspace(0.005, 2.6, 300, dtype=torch.float64)
     with drawing(path, width=8.4, height=3.7) as figure:
         figure.suptitle(

@@ -6,17 +6,18 @@ from itertools import accumulate, groupby
 from pathlib import Path
 
 import torch
+from tools.figures.command import Section
+from tools.figures.drawing import BLUE, GRAY, ORANGE, drawing
 from torch import Tensor
 
 from soar.errors import UserError
 from soar.evaluation.assessment import Assessment
 from soar.evaluation.attack_result import AttackResult
-from soar.paper.theory.figures import BLUE, GRAY, ORANGE, drawing
-from soar.paper.theory.table import Rows, Section
+from soar.theory import Rows
 
 
 def choose(assessment: Assessment, label: str) -> AttackResult:
-    """Give the result of an attack.
+    """Return the result of an attack.
 
     Raises:
         UserError: if the assessment has none of that name
@@ -28,12 +29,12 @@ def choose(assessment: Assessment, label: str) -> AttackResult:
 
 
 def spent(result: AttackResult) -> Tensor:
-    """Give the passes of each image, forwards and backwards, and the one that tells whether it is right."""
+    """Return the passes per image, forward and backward, and the one for the clean prediction."""
     return 1 + result.forward + result.backward
 
 
 def unspared(result: AttackResult) -> int:
-    """Give what every image costs where none can leave: that of the attack alone, to its end."""
+    """Return the passes per image where none can leave the batch: those of the whole attack."""
     return int((result.forward + result.backward).max())
 
 
@@ -60,12 +61,12 @@ def table(assessment: Assessment, label: str) -> Rows:
 
 
 def sections(assessment: Assessment, label: str) -> list[Section]:
-    """Give the table under its title."""
+    """Return the table under its title."""
     return [Section(f"{label} on {assessment.model}, {assessment.threat}", table(assessment, label))]
 
 
 def draw(assessment: Assessment, label: str, path: Path) -> None:
-    """Show passes image by image: the area is what is paid."""
+    """Draw the passes of every image; the area is their sum."""
     result = choose(assessment, label)
     each, count = sorted(spent(result).tolist(), reverse=True), len(assessment)
     full = unspared(result)

@@ -10,11 +10,11 @@ import math
 from pathlib import Path
 
 import torch
+from tools.figures.drawing import BLUE, GRAY, GREEN, ORANGE, drawing
 from torch import Tensor
 
-from soar.paper.theory.figures import BLUE, GRAY, GREEN, ORANGE, drawing
-from soar.paper.theory.linear_regression import expansion, robust_loss
-from soar.paper.theory.table import Rows
+from soar.theory import Rows
+from soar.theory.linear_regression import expansion, robust_loss
 
 EPS = 0.5
 WEIGHT = 2.0
@@ -23,7 +23,7 @@ _ON_THE_LINE = (-1.6, -0.9, -0.3, 0.4, 0.8, 1.5)
 
 
 def table() -> Rows:
-    """Give the loss, what an adversary makes of it, and what the expansions expect of the adversary."""
+    """Compute the loss, the loss under attack, and its first- and second-order expansions."""
     inputs = torch.tensor(_ON_THE_LINE, dtype=torch.float64)
     rows: Rows = []
     for fit, weight in (("gradient descent", WEIGHT), ("robust", 0.0)):
@@ -42,7 +42,7 @@ def table() -> Rows:
 
 
 def across(weight: float, offsets: Tensor) -> Tensor:
-    r"""Give the loss beside the data, \( \frac12 (w x_2)^2 \).
+    r"""Compute the loss beside the data, \( \frac12 (w x_2)^2 \).
 
     >>> across(2.0, torch.tensor([0.0, 0.5]))
     tensor([0.0000, 0.5000])
@@ -51,7 +51,7 @@ def across(weight: float, offsets: Tensor) -> Tensor:
 
 
 def draw(path: Path) -> None:
-    """Show the valley from above and cut through."""
+    """Draw the valley from above and in a cut."""
     offsets = torch.linspace(-1, 1, 101)
     with drawing(path, width=8.4, height=3.9) as figure:
         figure.suptitle(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.figures.drawing import BLUE, GRAY, GREEN, ORANGE, drawing
+
 from soar.errors import UserError
 from soar.evaluation.diagnosis import Diagnosis
-from soar.paper.theory.figures import BLUE, GRAY, GREEN, ORANGE, drawing
-from soar.paper.theory.table import Rows
+from soar.theory import Rows
 
 ATTACKS = {
     "cross-entropy": ("losses", "all on cross-entropy", ORANGE),
@@ -19,7 +20,7 @@ ATTACKS = {
 
 
 def numbers(diagnosis: Diagnosis) -> dict[str, float]:
-    """Give the accuracy under each way to attack.
+    """Return the accuracy under each way to attack.
 
     Raises:
         UserError: if the diagnosis lacks a check
@@ -33,7 +34,7 @@ def numbers(diagnosis: Diagnosis) -> dict[str, float]:
 
 
 def table(diagnoses: Sequence[Diagnosis]) -> Rows:
-    """Give accuracies in per cent, one network a row."""
+    """Return accuracies in percent, one network per row."""
     rows: Rows = []
     for diagnosis in diagnoses:
         found = {name: round(100 * value, 1) for name, value in numbers(diagnosis).items()}
@@ -42,7 +43,7 @@ def table(diagnoses: Sequence[Diagnosis]) -> Rows:
 
 
 def draw(diagnoses: Sequence[Diagnosis], path: Path) -> None:
-    """Show the accuracies of each network on one line."""
+    """Draw the accuracies of each network on one line."""
     with drawing(path, width=8.4, height=1.7 + 0.65 * len(diagnoses)) as figure:
         axes = figure.add_subplot()
         axes.set_title("Where gradients are hidden, the way of attacking decides")

@@ -6,11 +6,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from tools.figures.drawing import BLUE, ORANGE, drawing
+
 from soar.cost import count_update
-from soar.cost.workload import Workload, build, workload
+from soar.cost.workload import WORKLOADS, Workload, build
 from soar.errors import UserError
-from soar.paper.theory.figures import BLUE, ORANGE, drawing
-from soar.paper.theory.table import Rows
+from soar.theory import Rows
 
 NETWORK = "resnet10-w64"
 _BATCH = 1
@@ -36,7 +37,7 @@ def forward_passes(objective: str, network: Workload) -> float:
 
 
 def measured(file: Path) -> dict[str, list[float]]:
-    """Read the times of `soar bench step --output FILE`, relative to PGD-10: one number a network.
+    """Read the times of `soar bench step --output FILE`, relative to PGD-10: one number per network.
 
     Args:
         file: the JSON file
@@ -56,7 +57,7 @@ def measured(file: Path) -> dict[str, list[float]]:
 
 def table(times: dict[str, list[float]]) -> Rows:
     """Count the arithmetic of every objective and put the times beside it."""
-    network = replace(workload(NETWORK), batch_size=_BATCH)
+    network = replace(WORKLOADS[NETWORK], batch_size=_BATCH)
     counted = {name: forward_passes(name, network) for name in OBJECTIVES}
     rows: Rows = []
     for name, title in OBJECTIVES.items():
@@ -74,7 +75,7 @@ def table(times: dict[str, list[float]]) -> Rows:
 
 
 def draw(rows: Rows, times: dict[str, list[float]], path: Path) -> None:
-    """Show the arithmetic as bars and the times as dots on them."""
+    """Draw the arithmetic as bars and the times as dots on them."""
     with drawing(path, width=8.0, height=3.9) as figure:
         axes = figure.add_subplot()
         axes.set_title("A step takes about the time of its arithmetic")

@@ -1,15 +1,15 @@
-"""`soar bench`: what a training step costs."""
+"""`soar bench`: the cost of a training step."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from soar import files
-from soar.errors import UserError
-from soar.options import parse_spec
+from soar.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -56,26 +56,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure network by network, print a table of each, and save what was found."""
+    """Measure one network after the other, print a table of each, and save the results."""
     from rich.console import Console
 
+    from soar.environment import environment
+
     _check(arguments)
-    objectives, networks = _objectives(arguments), _networks(arguments)
+    objectives, workloads = _objectives(arguments.objectives), _workloads(arguments)
     console = Console()
     results = []
-    for network in networks:
-        costs = _measured(arguments, objectives, network)
-        console.print(_table(network, costs))
-        results.append(_record(network, costs))
+    for workload in workloads:
+        results.append(_record(workload, _measure(arguments, objectives, workload)))
+        console.print(_table(results[-1]))
     console.print(_CAPTION, highlight=False)
     if arguments.output is not None:
-        _save(arguments, results)
+        record = {"environment": environment(), "repeats": arguments.repeats, "networks": results}
+        files.write(arguments.output, json.dumps(record, indent=1) + "\n", overwrite=False)
         console.print(f"saved to {arguments.output}", highlight=False, soft_wrap=True)
     return 0
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Refuse what makes no sense, before minutes are spent."""
+    """Check the flags before minutes are spent."""
     if arguments.batch_size is not None and arguments.batch_size > _LARGEST_BATCH:
         # These images are made up, so nothing else bounds how many there are.
         raise UserError(f"--batch-size: got {arguments.batch_size}, expected at most {_LARGEST_BATCH}")
@@ -91,11 +93,11 @@ def _check(arguments: argparse.Namespace) -> None:
         files.ready_folder(output.parent, "--output")
 
 
-def _objectives(arguments: argparse.Namespace) -> list[str]:
-    """Return the references and then whatever else was asked for."""
+def _objectives(wanted: list[str]) -> list[str]:
+    """Return the references and then the other objectives."""
     from soar.objectives import OBJECTIVES as REGISTERED
+    from soar.options import parse_spec
 
-    wanted: list[str] = arguments.objectives
     if wanted == ["all"]:
         wanted = [entry.name for entry in REGISTERED if entry.name != "adversarial"]
     for spec in wanted:
@@ -103,19 +105,24 @@ def _objectives(arguments: argparse.Namespace) -> list[str]:
     return list(dict.fromkeys([*REFERENCES, *wanted]))
 
 
-def _networks(arguments: argparse.Namespace) -> list[Workload]:
-    from soar.cost.workload import WORKLOADS, Workload, workload
+def _workloads(arguments: argparse.Namespace) -> list[Workload]:
+    from soar.cost.workload import WORKLOADS, Workload
 
     if arguments.model is None:
-        return [workload(name) for name in arguments.networks or WORKLOADS]
-    options = tuple(_pair(text) for text in arguments.options or [])
-    label = " ".join([arguments.model, *(arguments.options or [])])
-    return [
-        Workload(name=label, model=arguments.model, options=options, batch_size=arguments.batch_size or 32)
-    ]
+        for name in arguments.networks or []:
+            if name not in WORKLOADS:
+                raise unknown("network", name, WORKLOADS, "--networks")
+        return [WORKLOADS[name] for name in arguments.networks or WORKLOADS]
+    given, size = arguments.options or [], arguments.batch_size or 32
+    for text in given:
+        if not text.partition("=")[0] or "=" not in text:
+            raise UserError(f"--options: got '{text}', expected NAME=VALUE")
+    options = tuple((name, value) for name, _, value in (text.partition("=") for text in given))
+    label = " ".join([arguments.model, *given])
+    return [Workload(name=label, model=arguments.model, options=options, batch_size=size)]
 
 
-def _measured(arguments: argparse.Namespace, objectives: list[str], network: Workload) -> list[StepCost]:
+def _measure(arguments: argparse.Namespace, objectives: list[str], workload: Workload) -> list[StepCost]:
     """Measure one network under a progress bar."""
     from soar.cli.common import mode
     from soar.cost.step import measure_steps
@@ -123,10 +130,10 @@ def _measured(arguments: argparse.Namespace, objectives: list[str], network: Wor
 
     memory = not arguments.no_memory
     total = len(objectives) * (arguments.repeats + 1 + memory)
-    with Progress(total, network.name, mode(arguments), unit="steps") as progress:
+    with Progress(total, workload.name, mode(arguments), unit="steps") as progress:
         return measure_steps(
             objectives,
-            network,
+            workload,
             repeats=arguments.repeats,
             threads=arguments.threads,
             memory=memory,
@@ -134,40 +141,8 @@ def _measured(arguments: argparse.Namespace, objectives: list[str], network: Wor
         )
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UserError(f"--options: got '{text}', expected NAME=VALUE")
-    return name, value
-
-
-def _table(network: Workload, costs: list[StepCost]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    standard, reference = costs[0], costs[1]
-    title = f"{network.name}, batch of {network.batch_size}"
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
-    table.add_column("objective", no_wrap=True)
-    for heading in ("ms", "/ std", "/ PGD-10", "fwd", "bwd", "MiB", "/ std"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for cost in costs:
-        memory = cost.memory_ratio(standard)
-        table.add_row(
-            cost.objective,
-            f"{1000 * cost.seconds:.0f}",
-            f"{cost.time_ratio(standard):.2f}",
-            f"{cost.time_ratio(reference):.3f}",
-            str(cost.forwards),
-            str(cost.backwards),
-            "" if cost.mebibytes is None else f"{cost.mebibytes:.0f}",
-            "" if memory is None else f"{memory:.2f}",
-        )
-    return table
-
-
-def _record(network: Workload, costs: list[StepCost]) -> dict[str, Any]:
-    """Return the numbers of one network as plain data."""
+def _record(workload: Workload, costs: list[StepCost]) -> dict[str, Any]:
+    """Return the results of one network as plain data."""
     standard, reference = costs[0], costs[1]
     rows = [
         {
@@ -183,19 +158,29 @@ def _record(network: Workload, costs: list[StepCost]) -> dict[str, Any]:
         }
         for cost in costs
     ]
-    return {
-        "network": network.name,
-        "model": network.model,
-        "options": dict(network.options),
-        "image_shape": list(network.image_shape),
-        "batch_size": network.batch_size,
-        "costs": rows,
-    }
+    about = asdict(workload) | {"options": dict(workload.options)}
+    return {"network": about.pop("name"), **about, "costs": rows}
 
 
-def _save(arguments: argparse.Namespace, results: list[dict[str, Any]]) -> None:
-    """Write a file that did not exist."""
-    from soar.environment import environment
+def _table(record: dict[str, Any]) -> Table:
+    from rich import box
+    from rich.table import Table
 
-    record = {"environment": environment(), "repeats": arguments.repeats, "networks": results}
-    files.write(arguments.output, json.dumps(record, indent=1) + "\n", overwrite=False)
+    title = f"{record['network']}, batch of {record['batch_size']}"
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    table.add_column("objective", no_wrap=True)
+    for heading in ("ms", "/ std", "/ PGD-10", "fwd", "bwd", "MiB", "/ std"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in record["costs"]:
+        memory, ratio = row["mebibytes"], row["memory_to_standard"]
+        table.add_row(
+            row["objective"],
+            f"{1000 * row['seconds']:.0f}",
+            f"{row['time_to_standard']:.2f}",
+            f"{row['time_to_pgd_10']:.3f}",
+            str(row["forwards"]),
+            str(row["backwards"]),
+            "" if memory is None else f"{memory:.0f}",
+            "" if ratio is None else f"{ratio:.2f}",
+        )
+    return table

@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from soar.device import CHOICES, choose
+from soar.environment import DEVICES, choose_device
 from soar.errors import UserError
 from soar.progress import Mode
 
@@ -22,20 +22,20 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "seeds": (1, 100),
     "tflops": (1e-9, 1e9),
 }
-# OpenMP crashes with tens of thousands of threads, and more than a few for each core only slow it down.
+# OpenMP crashes with tens of thousands of threads, and more than a few per core only slow it down.
 _THREADS = 64
 
 
 def add_machine_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare where computations run and how they are shown."""
-    parser.add_argument("--device", default="auto", metavar="|".join(CHOICES), help="where to compute")
+    """Declare flags for the device, the threads, the data and progress."""
+    parser.add_argument("--device", default="auto", metavar="|".join(DEVICES), help="where to compute")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all data sets")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all datasets")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def check_numbers(arguments: argparse.Namespace) -> None:
-    """Check the numbers that flags of any command gave.
+    """Check the numbers of all flags.
 
     Raises:
         UserError: for a number that is too low or too high
@@ -52,11 +52,11 @@ def set_up_machine(arguments: argparse.Namespace) -> str:
     """Set the number of threads and return the device.
 
     Raises:
-        UserError: if the device is not there
+        UserError: if the device is not available
     """
     import torch
 
-    device = choose(arguments.device)
+    device = choose_device(arguments.device)
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
     return device

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from soar.cli.common import mode
 from soar.cli.experiments import add_executor_flags, carry_out
 from soar.cli.study import link_runs, show
-from soar.device import choose
+from soar.environment import choose_device
 
 if TYPE_CHECKING:
     from soar.runs import Run
@@ -72,7 +72,7 @@ def _report(opened: list[Run], arguments: argparse.Namespace, folder: Path, *, e
     from soar.evaluation.target import Target
     from soar.report import gather, write
 
-    device, root = choose(arguments.device), arguments.root
+    device, root = choose_device(arguments.device), arguments.root
     log = (lambda _: None) if arguments.quiet else print
     contents = []
     for run in opened:

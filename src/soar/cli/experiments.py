@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from soar import files
 from soar.cli.common import mode
-from soar.device import CHOICES, choose
+from soar.environment import DEVICES, choose_device
 from soar.errors import UserError, printable
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def add_executor_flags(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help=f"networks and numbers of earlier experiments (default: {CACHE})",
     )
-    parser.add_argument("--device", default="auto", metavar="|".join(CHOICES), help="where to compute")
+    parser.add_argument("--device", default="auto", metavar="|".join(DEVICES), help="where to compute")
     parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all data sets")
     parser.add_argument("--plan", action="store_true", help="show what would be done, and do nothing")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
@@ -66,7 +66,7 @@ def make_executor(arguments: argparse.Namespace) -> tuple[Executor, int, str]:
     Raises:
         UserError: if the device is not there or Ray is not installed
     """
-    device = choose(arguments.device)
+    device = choose_device(arguments.device)
     from soar.experiments.local import Local, cores
 
     if arguments.cluster is not None:

@@ -1,4 +1,4 @@
-"""The `soar` command: finds the module of a command and turns mistakes into one clear line."""
+"""The `soar` command: run the module of a subcommand, and report mistakes in one line."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        argv: the words after `soar`; those of the process when None
+        argv: the arguments after `soar`; those of the process when None
 
     Returns:
-        0 when all went well, 2 for a mistake of the user's, 128 + n for signal n, else 1.
+        0 on success, 2 for a user's mistake, 128 + n for signal n, else 1.
     """
     words = sys.argv[1:] if argv is None else argv
     try:
@@ -75,29 +75,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(interrupt.args[0] if interrupt.args else "interrupted")
         return 130
     except BrokenPipeError:
-        # The reader of a pipe, such as head, has seen enough.
+        # The reader of a pipe, such as head, has stopped.
         sys.stderr.close()
         return 0
     except OSError as error:
-        # A full disk, a name that is too long, a folder that may not be read: the system says what it is.
+        # A full disk, a name that is too long, a folder that may not be read: the system describes it.
         _say(f"{error.filename}: {reason_of(error)}" if error.filename else reason_of(error))
         return 2
 
 
 def _check_text(words: Sequence[str]) -> None:
-    """Refuse words that cannot be text: bytes that are not UTF-8 arrive as half a character, a surrogate."""
+    """Refuse arguments that are not text: bytes that are not UTF-8 arrive as surrogates."""
     for word in words:
         if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
             raise UserError(f"got '{word}', expected text without null bytes, encoded as UTF-8")
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    """Show a warning as a line without the place in the code that it came from."""
+    """Print a warning as one line without its place in the code."""
     _say(f"warning: {message}")
 
 
 def _say(text: str) -> None:
-    """Write a line, once for all processes that torchrun started."""
+    """Print a line to standard error, once for all processes that torchrun started."""
     line = printable(text)
     if len(line) > _LONGEST:
         line = f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
@@ -106,7 +106,7 @@ def _say(text: str) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with a call, as everything else here does."""
+    """Reports a wrong call in one line, like every other mistake."""
 
     def error(self, message: str) -> NoReturn:
         _say(f"{message} (see {self.prog} --help)")
@@ -136,7 +136,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _unknown_flag(parser: argparse.ArgumentParser, command: str, got: str) -> UserError:
-    """Suggest the flag that was probably meant."""
+    """Return an error that suggests the closest flag."""
     actions = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
     known = [flag for flag in actions[0].choices[command]._option_string_actions if flag.startswith("--")]
     return unknown("argument", got, known, f"soar {command}")

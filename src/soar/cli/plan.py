@@ -1,28 +1,27 @@
-"""`soar train RECIPE --plan`: what a training would take, told before it begins."""
+"""`soar train RECIPE --plan`: the cost of a training, before it begins."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.cli.common import set_up_machine
-from soar.device import choose
+from soar.environment import choose_device
 from soar.errors import UserError
 from soar.text import duration, percent
 
 if TYPE_CHECKING:
     from soar.cost.training import TrainingCost
-    from soar.runs import Run
+    from soar.recipes import Recipe
     from soar.training import Trainer
-
-_WIDTH = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags that ask for a plan."""
-    parser.add_argument("--plan", action="store_true", help="say what it would take, and train nothing")
+    parser.add_argument("--plan", action="store_true", help="show what it would take, and train nothing")
     parser.add_argument(
         "--tflops",
         type=float,
@@ -31,44 +30,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def tell(opened: Run, arguments: argparse.Namespace) -> None:
-    """Measure, or only count where there is nothing to measure on, and print what was found.
+def print_plan(arguments: argparse.Namespace, recipe: Recipe) -> None:
+    """Measure the cost of a training, or only count where there is nothing to measure on, and print it.
 
     Args:
-        opened: the run; its folder is not made
-        arguments: of `soar train`
+        arguments: arguments of `soar train`
+        recipe: the recipe of the training
     """
     from soar.distributed import joined
+    from soar.runs import Run
     from soar.training.prepare import prepare
 
-    is_there = _is_there(arguments.device)
-    device = set_up_machine(arguments) if is_there else "cpu"
-    opened, start = _with_present_start(opened)
+    has_device = _has(arguments.device)
+    device = set_up_machine(arguments) if has_device else "cpu"
+    recipe, start = _without_missing_start(recipe)
     with joined(device) as world:
-        trainer = prepare(opened, device=device, root=arguments.root, progress="quiet")
-        cost, origin = _found(trainer, arguments, device if is_there else None)
+        # The folder is never made.
+        run = Run(arguments.output or Path(arguments.recipe), recipe)
+        trainer = prepare(run, device=device, root=arguments.root, progress="quiet")
+        cost, origin = _measured(trainer, arguments, device if has_device else None)
         if world.is_main:
-            print("\n".join(_lines(opened, trainer, cost, origin, start)))
+            print("\n".join([*_lines(recipe, trainer, cost, origin, start), *_processes(trainer, cost)]))
 
 
-def _with_present_start(opened: Run) -> tuple[Run, str]:
-    """Return the run and what it starts from; weights that are not there yet do not change the cost."""
+def _without_missing_start(recipe: Recipe) -> tuple[Recipe, str]:
+    """Return the recipe and a description of its initial weights; missing ones do not change the cost."""
     from soar.runs import start_weights
 
-    source = opened.recipe.training.start_from
+    source = recipe.training.start_from
     if source is None:
-        return opened, ""
+        return recipe, ""
     try:
         start_weights(source)
     except UserError:
-        training = replace(opened.recipe.training, start_from=None)
-        without = replace(opened, recipe=replace(opened.recipe, training=training))
-        return without, f"the weights of {source}, which are not there yet"
-    return opened, f"the weights of {source}"
+        recipe = replace(recipe, training=replace(recipe.training, start_from=None))
+        return recipe, f"the weights of {source}, which are not there yet"
+    return recipe, f"the weights of {source}"
 
 
-def _found(trainer: Trainer, arguments: argparse.Namespace, device: str | None) -> tuple[TrainingCost, str]:
-    """Return the cost and say where its seconds come from; without a device none are measured."""
+def _measured(
+    trainer: Trainer, arguments: argparse.Namespace, device: str | None
+) -> tuple[TrainingCost, str]:
+    """Return the cost and the origin of its seconds; without a device none are measured."""
+    import torch
+
     from soar.cost.training import count_training, measure_training
 
     if arguments.tflops is not None:
@@ -77,13 +82,15 @@ def _found(trainer: Trainer, arguments: argparse.Namespace, device: str | None) 
         return count_training(trainer), f"no {arguments.device} here to measure on; --tflops N assumes a rate"
     if trainer.world.is_main and not arguments.quiet:
         print("measuring a few updates ...", file=sys.stderr)
-    return measure_training(trainer), f"measured here: {_place(device)}"
+    threads = torch.get_num_threads()
+    place = f"cpu, {threads} {'thread' if threads == 1 else 'threads'}" if device == "cpu" else device
+    return measure_training(trainer), f"measured here: {place}"
 
 
-def _is_there(device: str) -> bool:
+def _has(device: str) -> bool:
     """Return whether the machine has a device; a name that no machine has is a mistake."""
     try:
-        choose(device)
+        choose_device(device)
     except UserError:
         if device not in ("cuda", "mps"):
             raise
@@ -91,15 +98,8 @@ def _is_there(device: str) -> bool:
     return True
 
 
-def _place(device: str) -> str:
-    import torch
-
-    threads = torch.get_num_threads()
-    return device if device != "cpu" else f"cpu, {threads} {'thread' if threads == 1 else 'threads'}"
-
-
-def _lines(opened: Run, trainer: Trainer, cost: TrainingCost, origin: str, start: str) -> list[str]:
-    recipe, data, batch = opened.recipe, trainer.data, trainer.training.batch_size
+def _lines(recipe: Recipe, trainer: Trainer, cost: TrainingCost, origin: str, start: str) -> list[str]:
+    data, batch = trainer.data, trainer.training.batch_size
     shape = " x ".join(map(str, data.shape))
     shared = f" ({batch // cost.processes} in each of {cost.processes} processes)"
     each = shared if cost.processes > 1 else ""
@@ -110,38 +110,40 @@ def _lines(opened: Run, trainer: Trainer, cost: TrainingCost, origin: str, start
         ("objective", f"{recipe.objective['name']} within {trainer.threat}"),
         ("batches", f"{batch} images{each}, {cost.updates_per_epoch:,} an epoch"),
         ("updates", f"{cost.number:,} in {cost.epochs:g} epochs"),
-        *_of_updates(cost),
-        *_of_validation(cost),
+        *_updates(cost),
+        *_validation(cost),
     ]
     if cost.mebibytes is not None:
         held = "on the GPU" if trainer.device.type == "cuda" else "of this process, data and all"
         rows.append(("memory", f"{cost.mebibytes:,.0f} MiB at the peak {held}"))
     rows.append(("arithmetic", f"{cost.flop / 1e12:,.4g} TFLOP in all"))
     rows.append(("time", _time(cost, origin)))
-    return [f"{name:<{_WIDTH}}{text}" for name, text in rows] + _of_processes(trainer, cost)
+    return [f"{name:<12}{text}" for name, text in rows]
 
 
-def _of_updates(cost: TrainingCost) -> list[tuple[str, str]]:
+def _updates(cost: TrainingCost) -> list[tuple[str, str]]:
     rows = []
-    for work in cost.updates:
-        text = f"{work.forwards} passes forwards and {work.backwards} backwards, {work.flop / 1e9:,.4g} GFLOP"
-        if work.seconds is not None and work.pass_seconds is not None:
-            text += f"; {_number(work.seconds)} s, {_number(1000 * work.pass_seconds)} ms a pass"
-        rows.append((f"{work.times:,} of them" if len(cost.updates) > 1 else "an update", text))
+    for phase in cost.updates:
+        passes = f"{phase.forwards} passes forwards and {phase.backwards} backwards"
+        timed = ""
+        if phase.seconds is not None:
+            each = 1000 * phase.seconds / (phase.forwards + phase.backwards)
+            timed = f"; {_number(phase.seconds)} s, {_number(each)} ms a pass"
+        name = f"{phase.times:,} of them" if len(cost.updates) > 1 else "an update"
+        rows.append((name, f"{passes}, {phase.flop / 1e9:,.4g} GFLOP{timed}"))
     return rows
 
 
-def _of_validation(cost: TrainingCost) -> list[tuple[str, str]]:
-    work = cost.validation
-    if work is None:
+def _validation(cost: TrainingCost) -> list[tuple[str, str]]:
+    phase = cost.validation
+    if phase is None:
         return [("validation", "none, because no images are held out")]
-    each = "" if work.seconds is None else f"; {_number(work.seconds)} s"
-    what = "work" if cost.seconds is None else "time"
-    most = f"at most {work.forwards} passes forwards and {work.backwards} backwards each{each}"
-    share = f"{percent(cost.validation_share)} of the {what}"
+    timed = "" if phase.seconds is None else f"; {_number(phase.seconds)} s"
+    passes = f"at most {phase.forwards} passes forwards and {phase.backwards} backwards each{timed}"
+    share = f"{percent(cost.validation_share)} of the {'work' if cost.seconds is None else 'time'}"
     return [
-        ("validation", f"{work.times} times {work.images:,} images, {most}"),
-        ("", f"{share}, if {work.needed:.0%} of these passes are needed"),
+        ("validation", f"{phase.times} times {phase.images:,} images, {passes}"),
+        ("", f"{share}, if {phase.needed:.0%} of these passes are needed"),
     ]
 
 
@@ -154,25 +156,24 @@ def _time(cost: TrainingCost, origin: str) -> str:
     return f"{whole} ({origin}, {_number(rate)} GFLOP/s{each})"
 
 
-def _of_processes(trainer: Trainer, cost: TrainingCost) -> list[str]:
-    """Say what other numbers of processes would change, at best."""
+def _processes(trainer: Trainer, cost: TrainingCost) -> list[str]:
+    """Return a table of the time at best with other numbers of processes."""
     from soar.cost.training import divisions
 
-    settings = trainer.training
+    size = trainer.training.batch_size
     lines = ["", "processes  images each  MiB exchanged an update  time at best"]
-    for number in divisions(settings.batch_size, settings.accumulate):
-        if number < cost.processes:
-            continue
-        other = cost.among(number)
-        spent = "unknown" if other.seconds is None else duration(other.seconds)
-        each = settings.batch_size // number
-        lines.append(f"{number:>9}  {each:>11}  {other.exchanged / 2**20:>23.3g}  {spent:>12}")
+    for number in divisions(size, trainer.training.accumulate):
+        if number >= cost.processes:
+            other = cost.among(number)
+            spent = "unknown" if other.seconds is None else duration(other.seconds)
+            exchanged = other.exchanged / 2**20
+            lines.append(f"{number:>9}  {size // number:>11}  {exchanged:>23.3g}  {spent:>12}")
     where = "the same hardware" if cost.seconds is not None else "hardware"
     return [*lines, f"At best: every process has {where} of its own, and the exchange takes no time."]
 
 
 def _number(value: float) -> str:
-    """Write a number with three digits that count, and never with an exponent.
+    """Format a number with three significant digits, and never with an exponent.
 
     >>> _number(0.30719), _number(17.81), _number(10000.4), _number(0.000546)
     ('0.307', '17.8', '10,000', '0.000546')

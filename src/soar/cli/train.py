@@ -1,4 +1,4 @@
-"""`soar train`: do what a recipe says."""
+"""`soar train`: train a model by a recipe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DESCRIPTION = "Train a model by a recipe; any field of the recipe can be set by 
 
 
 class _Help(argparse._HelpAction):
-    """Adds the list of fields to the help; reading it from the sources takes time, so only on demand."""
+    """Add the list of fields to the help; reading it from the sources takes time, so only on demand."""
 
     def __call__(self, parser: argparse.ArgumentParser, *rest: Any, **named: Any) -> None:
         from soar.recipes.fields import help_text
@@ -48,13 +48,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train, then say what came of it and how to evaluate it; or only say what it would take."""
+    """Train, and print the result and how to evaluate it; or only print what it would take."""
     from soar.distributed import joined
     from soar.training.prepare import prepare
     from soar.training.tracking import open_sinks
 
     if arguments.plan:
-        plan.tell(_planned(arguments), arguments)
+        if arguments.resume is not None:
+            raise UserError("--plan: got together with --resume, expected a RECIPE")
+        plan.print_plan(arguments, _recipe(arguments))
         return 0
     if arguments.tflops is not None:
         raise UserError("--tflops: got without --plan, which it belongs to")
@@ -63,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         opened = world.on_main(lambda: _open(arguments))
         sinks = []
         if world.is_main:
-            sinks = open_sinks(arguments.track, opened.path, opened.recipe.as_table(), "--track")
+            sinks = open_sinks(arguments.track, opened.path, opened.recipe.as_table())
         trainer = prepare(
             opened,
             device=device,
@@ -76,8 +78,10 @@ def run(arguments: argparse.Namespace) -> int:
             world.on_main(opened.create)
         result = trainer.fit()
         if world.is_main:
-            _tell(opened, result, quiet=arguments.quiet)
-    return _exit_code(result)
+            _print_result(opened, result, quiet=arguments.quiet)
+    if result.status == "interrupted":
+        return 128 + signal.Signals[result.reason].value
+    return 1 if result.status == "stopped" else 0
 
 
 def _open(arguments: argparse.Namespace) -> Run:
@@ -102,16 +106,7 @@ def _recipe(arguments: argparse.Namespace) -> Recipe:
     return recipes.load(arguments.recipe, arguments.fields)
 
 
-def _planned(arguments: argparse.Namespace) -> Run:
-    """Return the run of a recipe without choosing a folder for it."""
-    from soar.runs import Run
-
-    if arguments.resume is not None:
-        raise UserError("--plan: got together with --resume, expected a RECIPE")
-    return Run(arguments.output or Path(arguments.recipe or ""), _recipe(arguments))
-
-
-def _tell(opened: Run, result: FitResult, *, quiet: bool) -> None:
+def _print_result(opened: Run, result: FitResult, *, quiet: bool) -> None:
     if result.status == "stopped":
         print(f"soar: stopped: {result.reason}; last good checkpoint: {result.best}", file=sys.stderr)
     if quiet:
@@ -124,9 +119,3 @@ def _tell(opened: Run, result: FitResult, *, quiet: bool) -> None:
         robust = "" if scores.robust is None else f", robust {percent(scores.robust)}"
         print(f"best on validation: clean {percent(scores.clean)}{robust} (step {scores.step})")
     print(f"{opened.path}; evaluate it with: soar evaluate {opened.path}")
-
-
-def _exit_code(result: FitResult) -> int:
-    if result.status == "interrupted":
-        return 128 + signal.Signals[result.reason].value
-    return 1 if result.status == "stopped" else 0

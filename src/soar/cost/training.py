@@ -12,9 +12,8 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -22,10 +21,8 @@ from torch import Tensor
 from soar.cost import Counter, run_unfooled
 from soar.cost.workload import sharpen
 from soar.data import Batch
-from soar.errors import UserError
 from soar.model_state import probing
 from soar.prediction import predict
-from soar.training import generators
 from soar.training.trainer import Trainer, batches_of
 from soar.training.validation import attack_of
 
@@ -72,16 +69,6 @@ class PhaseCost:
     def total_seconds(self) -> float | None:
         """Seconds of all runs together, as far as they are needed."""
         return None if self.seconds is None else self.times * self.needed * self.seconds
-
-    @property
-    def pass_seconds(self) -> float | None:
-        """Seconds of a pass of all images, forward or backward.
-
-        >>> phase = PhaseCost(times=1, images=8, forwards=2, backwards=2, flop=1e6, seconds=2.0)
-        >>> phase.pass_seconds
-        0.5
-        """
-        return None if self.seconds is None else self.seconds / (self.forwards + self.backwards)
 
 
 @dataclass(frozen=True)
@@ -149,13 +136,7 @@ class TrainingCost:
         return 4 * self.parameters * 2 * (self.processes - 1) / self.processes
 
     def at_rate(self, tflops: float) -> TrainingCost:
-        """Return the cost where every process does `tflops` x 10^12 operations per second.
-
-        Raises:
-            UserError: if the rate is not above 0
-        """
-        if not tflops > 0:
-            raise UserError(f"--tflops: got {tflops:g}, expected a number above 0")
+        """Return the cost where every process does `tflops` x 10^12 operations per second."""
         rate = tflops * 1e12 * self.processes
         return self._timed(lambda phase: phase.flop / rate)
 
@@ -170,11 +151,11 @@ class TrainingCost:
         return replace(timed, processes=processes)
 
     def _timed(self, seconds: Callable[[PhaseCost], float | None]) -> TrainingCost:
-        updates = tuple(replace(phase, seconds=seconds(phase)) for phase in self.updates)
-        last = self.validation
-        return replace(
-            self, updates=updates, validation=None if last is None else replace(last, seconds=seconds(last))
-        )
+        def timed(phase: PhaseCost) -> PhaseCost:
+            return replace(phase, seconds=seconds(phase))
+
+        updates = tuple(map(timed, self.updates))
+        return replace(self, updates=updates, validation=self.validation and timed(self.validation))
 
 
 def count_training(trainer: Trainer) -> TrainingCost:
@@ -203,18 +184,20 @@ def measure_training(trainer: Trainer, clock: Clock = time.perf_counter) -> Trai
         trainer: a trainer made for this purpose, which is not fit for training afterwards
         clock: returns seconds, from any origin
     """
+
+    def synchronized() -> float:
+        if trainer.device.type == "cuda":
+            torch.cuda.synchronize(trainer.device)
+        return clock()
+
     counted = count_training(trainer)
-    trainer.updates.share_among(trainer.world)
-    try:
-        spent = [_time_updates(trainer, first, clock) for first, _ in _phases(trainer)]
-    finally:
-        trainer.updates.work_alone()
+    with trainer.updates.shared_among(trainer.world):
+        spent = [_time_updates(trainer, first, synchronized) for first, _ in _phases(trainer)]
     updates = [replace(phase, seconds=each) for phase, each in zip(counted.updates, spent, strict=True)]
     last = counted.validation
-    validation = None if last is None else replace(last, seconds=_time_validation(trainer, last, clock))
-    return replace(
-        counted, updates=tuple(updates), validation=validation, mebibytes=_peak_memory(trainer.device)
-    )
+    if last is not None:
+        last = replace(last, seconds=_time_validation(trainer, last, synchronized))
+    return replace(counted, updates=tuple(updates), validation=last, mebibytes=_peak_memory(trainer.device))
 
 
 def divisions(batch_size: int, accumulate: int = 1) -> list[int]:
@@ -238,12 +221,9 @@ def _phases(trainer: Trainer) -> list[tuple[int, int]]:
 
 
 def _count_updates(trainer: Trainer, few: Batch, step: int, times: int) -> PhaseCost:
-    with (
-        generators.seeded(trainer.seed, trainer.world.rank, trainer.device),
-        _sharpened(trainer, few) as batch,
-        Counter(trainer.objective.model) as counter,
-    ):
-        _update(trainer, batch, step)
+    counter = Counter(trainer.objective.model)
+    with trainer.updates.seeded(trainer.seed, trainer.world.rank):
+        _update(trainer, few, step, counter)
     size = trainer.training.batch_size
     return PhaseCost(
         times=times,
@@ -270,25 +250,21 @@ def _count_validation(trainer: Trainer, steps: int) -> PhaseCost:
     )
 
 
-@contextmanager
-def _sharpened(trainer: Trainer, batch: Batch) -> Iterator[Batch]:
-    """Let the network be sure of its predictions, and make them the labels of a batch."""
+def _update(trainer: Trainer, batch: Batch, step: int, within: AbstractContextManager[object]) -> None:
+    """Do all the work of an update within a context, with a learning rate of 0, so that the weights stay.
+
+    The labels are the predictions of the network, made clear; see `sharpen`.
+    """
     updates = trainer.updates
     trainer.objective.train()
     x = batch.x.to(updates.device, updates.dtype, memory_format=updates.layout)
     labels, handle = sharpen(trainer.objective.model, x)
-    with handle:
-        yield batch._replace(y=labels.to(batch.y.device))
-
-
-def _update(trainer: Trainer, batch: Batch, step: int) -> None:
-    """Do all the work of an update, with a learning rate of 0, so that the weights stay as they are."""
-    updates = trainer.updates
-    updates.prepare(step)
-    for group in updates.optimizer.param_groups:
-        group["lr"] = 0.0
-    figures = updates.backward(batch, step)
-    updates.apply(step, float(figures["grad_norm"]))
+    with handle, within:
+        updates.prepare(step)
+        for group in updates.optimizer.param_groups:
+            group["lr"] = 0.0
+        figures = updates.backward(batch._replace(y=labels.to(batch.y.device)), step)
+        updates.apply(step, float(figures["grad_norm"]))
 
 
 def _validate(trainer: Trainer, images: Tensor, steps: int) -> tuple[int, int]:
@@ -306,17 +282,14 @@ def _time_updates(trainer: Trainer, step: int, clock: Clock) -> float:
     """Return the median time of several updates, each that of the slowest process."""
     spent: list[float] = []
     wanted = _WARM_UP
-    with (
-        generators.seeded(trainer.seed, trainer.world.rank, trainer.device),
-        closing(batches_of(trainer)) as batches,
-    ):
+    seeded = trainer.updates.seeded(trainer.seed, trainer.world.rank)
+    with seeded, closing(batches_of(trainer)) as batches:
         while len(spent) < wanted:
-            began = clock()
-            batch = next(batches)
-            waited = clock() - began
-            with _sharpened(trainer, batch) as labeled:
-                worked = _seconds(trainer.device, clock, partial(_update, trainer, labeled, step))
-            spent.append(max(trainer.world.gather(waited + worked)))
+            parts: list[float] = []
+            with _timed(clock, parts):
+                batch = next(batches)
+            _update(trainer, batch, step, _timed(clock, parts))
+            spent.append(max(trainer.world.gather(sum(parts))))
             if len(spent) == _WARM_UP:
                 wanted += min(_MOST, max(_LEAST, int(_SECONDS / spent[-1])))
     return statistics.median(spent[_WARM_UP:])
@@ -327,23 +300,21 @@ def _time_validation(trainer: Trainer, whole: PhaseCost, clock: Clock) -> float:
     images = trainer.held_out.images[trainer.world.shard(whole.images)][: trainer.validation.batch_size]
     steps = min(_FEW_STEPS, trainer.validation.steps)
     short = _count_validation(trainer, steps)
-    spent = min(_seconds(trainer.device, clock, partial(_validate, trainer, images, steps)) for _ in range(2))
-    seconds = spent * whole.flop / short.flop * whole.images / len(images) / trainer.world.size
+    spent: list[float] = []
+    for _ in range(2):
+        with _timed(clock, spent):
+            _validate(trainer, images, steps)
+    seconds = min(spent) * whole.flop / short.flop * whole.images / len(images) / trainer.world.size
     slowest: float = max(trainer.world.gather(seconds))
     return slowest
 
 
-def _seconds(device: torch.device, clock: Clock, work: Callable[[], object]) -> float:
-    """Time a piece of work; a GPU runs asynchronously, so wait for it before and after."""
-
-    def now() -> float:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        return clock()
-
-    began = now()
-    work()
-    return now() - began
+@contextmanager
+def _timed(clock: Clock, spent: list[float]) -> Iterator[None]:
+    """Append the seconds inside the context to a list."""
+    began = clock()
+    yield
+    spent.append(clock() - began)
 
 
 def _peak_memory(device: torch.device) -> float | None:

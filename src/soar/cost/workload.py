@@ -12,12 +12,11 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from soar import models, randomness
-from soar.errors import unknown
 from soar.objectives import OBJECTIVES, Objective
 from soar.objectives.inner_passes import statistics
 from soar.options import parse_spec
 from soar.threat import Linf
-from soar.training.layout import memory_layout
+from soar.training.weights import memory_layout
 
 THREAT = Linf("8/255")
 _CLEAR_MARGIN = 8.0
@@ -52,20 +51,6 @@ WORKLOADS = {
     )
 }
 """The network of the paper, narrow and as published, and two with batch norm, deep and wide."""
-
-
-def workload(name: str) -> Workload:
-    """Return a workload by its name.
-
-    Raises:
-        UserError: if there is none of that name
-
-    >>> workload("resnet10-w16").batch_size
-    128
-    """
-    if name not in WORKLOADS:
-        raise unknown("network", name, WORKLOADS, "--networks")
-    return WORKLOADS[name]
 
 
 def build(objective: str | Mapping[str, Any], workload: Workload) -> tuple[Objective, Tensor, Tensor]:

@@ -19,7 +19,7 @@ from soar.data.files import File, State, find, place, state
 from soar.data.reading import SLACK, chunks, open_contents, open_regular, reason
 from soar.data.root import expanded
 from soar.errors import FileError, UserError, reason_of
-from soar.locks import Lock
+from soar.locks import lock
 from soar.progress import Mode, Progress
 
 Contents: TypeAlias = Iterator[tuple[File, Iterable[bytes]]]
@@ -75,8 +75,8 @@ def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mod
     if name not in ORIGINS:
         raise UserError(f"data set '{name}' is part of the package but damaged; reinstall soar-robust")
     try:
-        lock = Lock(held.folder / ".lock", f"{held.folder}: another process is fetching '{name}'")
-        with lock.waited_for(lambda line: _say(mode, line)):
+        refusal = f"{held.folder}: another process is fetching '{name}'"
+        with lock(held.folder / ".lock", refusal, lambda line: _say(mode, line)):
             if wanted := _wanted(held):
                 _fetch_wanted(name, held.folder, wanted, origin, mode)
     except OSError as error:

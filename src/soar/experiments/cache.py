@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 from soar import checkpoints, recipes
 from soar.errors import UserError
 from soar.experiments.hashing import digest, is_hash_of, recipe_hash
-from soar.locks import Lock
+from soar.locks import lock
 from soar.recipes import Recipe
 
 Log = Callable[[str], None]
@@ -127,7 +127,7 @@ class Cache:
     @contextmanager
     def reserved(self, key: str, log: Log) -> Iterator[None]:
         """Keep other processes from working on the same key; wait for one that does."""
-        with Lock(self.folder / "locks" / key, "another process works on the same").waited_for(log):
+        with lock(self.folder / "locks" / key, "another process works on the same", log):
             yield
 
     def started(self, recipe: Recipe, start: str) -> Recipe:

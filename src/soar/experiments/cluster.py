@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from soar.errors import UserError
-from soar.experiments.jobs import Ending, Event, Job, Queue
+from soar.experiments.jobs import Ending, Event, Job, JobQueue
 from soar.experiments.local import terminable
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Cluster:
             UserError: if there is no Ray or no such cluster
             KeyboardInterrupt: when a signal asked to stop; tasks have saved what they can resume from
         """
-        queue = Queue(jobs, listen)
+        queue = JobQueue(jobs, listen)
         _make_folders(jobs)
         with _connected(self.address) as ray, terminable():
             running: dict[Any, tuple[Job, float]] = {}
@@ -73,7 +73,7 @@ class Cluster:
         return queue.endings
 
 
-def _fill(ray: Any, queue: Queue, running: dict[Any, tuple[Job, float]]) -> None:
+def _fill(ray: Any, queue: JobQueue, running: dict[Any, tuple[Job, float]]) -> None:
     """Hand out what there are CPUs for; Ray finds the machine."""
     while True:
         all_cpus = int(ray.cluster_resources().get("CPU", 1))

@@ -143,7 +143,7 @@ class Network:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class TableRow:
     """One row of the table and what is measured for it.
 
     Args:
@@ -185,7 +185,7 @@ class Experiment:
 
     name: str
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     columns: tuple[str, ...]
     trainings: Mapping[str, Training]
     unit: str = "percent"
@@ -195,7 +195,7 @@ class Experiment:
     claims: tuple[Claim, ...] = ()
     selects: bool = False
 
-    def row(self, name: str) -> Row:
+    def row(self, name: str) -> TableRow:
         """Return a row by its name.
 
         Raises:

@@ -152,5 +152,3 @@ def _why(lost: Sequence[Request], endings: Mapping[str, Ending], again: str) -> 
             if key in endings and endings[key].status != "done":
                 return {"missing": f"{endings[key].status}: {endings[key].reason}"}
     return {"missing": "not measured yet", "command": again}
-
-

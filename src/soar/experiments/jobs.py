@@ -92,7 +92,7 @@ class Executor(Protocol):
         ...
 
 
-class Queue:
+class JobQueue:
     """Jobs that wait, and how the others ended; the job on which most work depends comes first.
 
     Args:
@@ -128,7 +128,7 @@ class Queue:
             running: jobs that run now
             processes: how many there may be in all
 
-        >>> queue = Queue([Job(key="a", kind="train", title="a", payload={"processes": 2})], print)
+        >>> queue = JobQueue([Job(key="a", kind="train", title="a", payload={"processes": 2})], print)
         >>> other = Job(key="b", kind="measure", title="b", payload={})
         >>> queue.start([other], 2) is None
         True

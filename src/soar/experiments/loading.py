@@ -1,6 +1,6 @@
 """Experiments as TOML files: networks trained by recipes, what is measured on them, what the paper claims.
 
-A file has the fields of `schema.File`, such as
+A file has the fields of `schema.ExperimentFile`, such as
 
     title = "Does a larger step help?"
     recipe = "demo-soar"
@@ -29,11 +29,11 @@ from soar.errors import UserError, unknown
 from soar.evaluation.assessment import CLEAN, WORST
 from soar.evaluation.suites import resolve
 from soar.experiments.claims import Claim
-from soar.experiments.experiment import RECORD, Experiment, Measurement, Row, Training
+from soar.experiments.experiment import RECORD, Experiment, Measurement, TableRow, Training
 from soar.experiments.networks import Networks
 from soar.experiments.schema import (
     AssessmentTable,
-    File,
+    ExperimentFile,
     NetworkTable,
     RowTable,
     Scale,
@@ -129,9 +129,9 @@ def _path(name: str) -> Path:
     return _FOLDER / ("paper" if name in tables() else "studies") / f"{name}.toml"
 
 
-def _file(table: Table, origin: str) -> File:
+def _file(table: Table, origin: str) -> ExperimentFile:
     """Check a file but for what networks and claims refer to."""
-    file = typed(table, File, origin)
+    file = typed(table, ExperimentFile, origin)
     if not file.rows:
         raise UserError(f"{origin}: got no rows, expected at least one (field rows)")
     folders: list[str] = []
@@ -174,7 +174,7 @@ def _assessment(table: AssessmentTable) -> dict[str, Measurement]:
 class _Reader:
     """Makes an experiment of a file."""
 
-    file: File
+    file: ExperimentFile
     networks: Networks
     examples: int | None
     root: Path | None
@@ -219,7 +219,7 @@ class _Reader:
             found[name] = Measurement(kind=kind, options=options, sources=(source,) if source else ())
         return found
 
-    def row(self, row: RowTable, columns: dict[str, Measurement]) -> Row:
+    def row(self, row: RowTable, columns: dict[str, Measurement]) -> TableRow:
         network, settings = self.network(row), self.networks.settings
         measured = {}
         for name, column in columns.items():
@@ -238,7 +238,7 @@ class _Reader:
                     f"{self.networks.origin}: {got}, expected {len(columns)}, one for each column"
                 )
         missing, command = self.obstacle(row.name, network) if network else ("", "")
-        return Row(
+        return TableRow(
             name=row.name,
             network=network,
             columns=measured,
@@ -274,7 +274,7 @@ class _Reader:
             return f"no {data} data", f"soar data fetch {data}"
         return "", ""
 
-    def trainings(self, rows: Sequence[Row]) -> dict[str, Training]:
+    def trainings(self, rows: Sequence[TableRow]) -> dict[str, Training]:
         """Return every network that rows and measurements need, each after the one that it starts from."""
         found: dict[str, Training] = {}
 

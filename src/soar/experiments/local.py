@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from types import FrameType
 
 from soar.errors import UserError
-from soar.experiments.jobs import Ending, Event, Job, Queue
+from soar.experiments.jobs import Ending, Event, Job, JobQueue
 from soar.experiments.worker import as_text
 
 _ENV = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -49,7 +49,7 @@ class Local:
         Raises:
             KeyboardInterrupt: when a signal asked to stop; workers have saved what they can resume from
         """
-        queue = Queue(jobs, listen)
+        queue = JobQueue(jobs, listen)
         running: dict[str, _Worker] = {}
         news: SimpleQueue[tuple[_Worker, str | None]] = SimpleQueue()
         with terminable():
@@ -70,7 +70,7 @@ class Local:
         return queue.endings
 
     def _fill(
-        self, queue: Queue, running: dict[str, _Worker], news: SimpleQueue[tuple[_Worker, str | None]]
+        self, queue: JobQueue, running: dict[str, _Worker], news: SimpleQueue[tuple[_Worker, str | None]]
     ) -> None:
         """Start what there is room for."""
         while True:

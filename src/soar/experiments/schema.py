@@ -79,7 +79,7 @@ class ClaimTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class File:
+class ExperimentFile:
     """A whole file.
 
     A column has a name, a kind, options of the measurement and, for transfer, a source: a network, whose own

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from soar import recipes
 from soar.errors import UserError
-from soar.experiments.experiment import RECORD, Experiment, Measurement, Row, Training
+from soar.experiments.experiment import RECORD, Experiment, Measurement, TableRow, Training
 from soar.experiments.result import Result
 from soar.recipes import Recipe
 from soar.recipes.overrides import full_name
@@ -66,7 +66,7 @@ class Sweep:
             recipe = recipes.load(self.recipe, [*self.flags, *fields])
             check(recipe)
             trainings[name] = Training(title=name, recipe=recipe)
-        rows = tuple(Row(name=name, network=name, columns=COLUMNS) for name in trainings)
+        rows = tuple(TableRow(name=name, network=name, columns=COLUMNS) for name in trainings)
         return Experiment(
             name=Path(self.recipe).stem,
             title="Accuracy on held-out images",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from soar import recipes
-from soar.device import choose
+from soar.environment import choose_device
 from soar.errors import UserError
 from soar.experiments.cache import Cache, Log
 from soar.experiments.hashing import is_hash_of, recipe_hash
@@ -65,7 +65,7 @@ def _train_here(run: Run, payload: dict[str, Any], log: Log) -> None:
     from soar.training.prepare import prepare
 
     root = Path(payload["root"]) if payload.get("root") else None
-    trainer = prepare(run, device=choose(payload["device"]), root=root, progress="plain", resume=True)
+    trainer = prepare(run, device=choose_device(payload["device"]), root=root, progress="plain", resume=True)
     if not (run.path / "recipe.toml").exists():
         run.create()
     result = trainer.fit()

@@ -9,7 +9,7 @@ from pathlib import Path
 from soar import files
 from soar.errors import unknown
 from soar.experiments.cache import Cache
-from soar.experiments.experiment import Experiment, Row, Training
+from soar.experiments.experiment import Experiment, TableRow, Training
 from soar.experiments.gather import gather
 from soar.experiments.jobs import Ending, Event, Executor, Job
 from soar.experiments.plan import Plan, plan, timed
@@ -49,7 +49,7 @@ class Work:
         """Return which rows cannot be measured, why, and what would help, one line each."""
         lines = []
         for one in self.experiments:
-            found: dict[str, list[Row]] = {}
+            found: dict[str, list[TableRow]] = {}
             for row in one.rows:
                 if row.missing and row.name in self.rows and row.name not in self.weights:
                     found.setdefault(row.missing, []).append(row)

@@ -1,26 +1,31 @@
-"""Watch a training for the ways in which it goes wrong."""
+"""Reasons to end a training early: figures that show that it goes wrong, and signals."""
 
 from __future__ import annotations
 
 import math
+import os
+import signal
+import threading
 from dataclasses import asdict, dataclass
+from types import FrameType
 from typing import Any, Self
 
 from soar.recipes.settings import GuardSettings
 from soar.text import percent
 
 _MEMORY = 0.95
+_WATCHED = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass
 class Guards:
-    """The running figures by which trouble is noticed, and the verdicts on them.
+    """Running figures of a training, and the checks on them.
 
     Args:
         settings: the limits
         mean_loss: the running mean of the loss, None before the first step
         best_robust: the highest robust validation accuracy so far
-        last_robust: the newest robust validation accuracy
+        last_robust: the latest robust validation accuracy
     """
 
     settings: GuardSettings
@@ -29,7 +34,7 @@ class Guards:
     last_robust: float | None = None
 
     def before_update(self, loss: float, grad_norm: float) -> str | None:
-        """Judge a step before its update, so that the weights never become infinite or NaN.
+        """Check a step before its update, so that the weights never become infinite or NaN.
 
         A loss counts as exploding when it exceeds `explosion` times its running mean or times 1, whichever
         is more: a nearly fitted training set has tiny losses, of which one odd batch is many times the mean.
@@ -56,13 +61,13 @@ class Guards:
         return None
 
     def after_validation(self, robust: float) -> None:
-        """Note a robust validation accuracy."""
+        """Record a robust validation accuracy."""
         self.last_robust = robust
         self.best_robust = robust if self.best_robust is None else max(self.best_robust, robust)
 
     @property
     def overfitting(self) -> str | None:
-        """Why the newest validation speaks of catastrophic overfitting, or None."""
+        """Why the latest validation indicates catastrophic overfitting, or None."""
         if self.best_robust is None or self.last_robust is None or self.settings.overfitting == "off":
             return None
         if self.best_robust - self.last_robust <= self.settings.overfitting_drop:
@@ -74,12 +79,37 @@ class Guards:
         )
 
     def state(self) -> dict[str, float | None]:
-        """Return the running figures in a form that JSON can hold."""
-        figures = asdict(self)
-        del figures["settings"]
-        return figures
+        """Return the running figures, the keyword arguments that restore them."""
+        return {name: value for name, value in asdict(self).items() if name != "settings"}
 
-    @classmethod
-    def restore(cls, settings: GuardSettings, state: dict[str, Any]) -> Self:
-        """Continue from the running figures of a checkpoint."""
-        return cls(settings, **state)
+
+class StopRequest:
+    """Turn SIGINT and SIGTERM into a flag that a loop checks when it can stop.
+
+    A second signal has its usual effect. Outside the main thread, where Python allows no handlers, the flag
+    stays unset.
+
+    Attributes:
+        signal: the name of the signal that was received, or None
+    """
+
+    def __init__(self) -> None:
+        self.signal: str | None = None
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = {number: signal.signal(number, self._handle) for number in _WATCHED}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        if self.signal is None:
+            self.signal = signal.Signals(number).name
+            return
+        self.__exit__()
+        os.kill(os.getpid(), number)

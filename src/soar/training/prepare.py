@@ -1,4 +1,4 @@
-"""From a run's recipe to a trainer that is ready to go."""
+"""Build a trainer from the recipe of a run."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def prepare(
     sinks: Sequence[Sink] = (),
     resume: bool = False,
 ) -> Trainer:
-    """Build data, model, objective and trainer; mistakes in the recipe show here, before anything is written.
+    """Return the trainer of a run; mistakes in the recipe show here, before anything is written.
 
     Args:
         run: the recipe and the folder that `fit` writes to
         device: such as "cpu" or "cuda"
         root: the folder of all data sets
         progress: how to show progress
-        sinks: where metrics go besides `metrics.jsonl`
+        sinks: further destinations of metrics besides `metrics.jsonl`
         resume: go on from the newest usable checkpoint
 
     Raises:
@@ -47,7 +47,6 @@ def prepare(
     model = run.model(len(data.classes), data.shape)
     check_fit(model, data)
     objective = run.objective(model)
-    section = recipe.data
     return Trainer(
         objective,
         data,
@@ -55,7 +54,7 @@ def prepare(
         recipe.validation,
         recipe.guards,
         run=run.path,
-        augmentation=Augmentation(crop=section.crop, pad=section.pad, flip=section.flip),
+        augmentation=Augmentation(crop=recipe.data.crop, pad=recipe.data.pad, flip=recipe.data.flip),
         seed=recipe.seed,
         device=device,
         sinks=sinks,
@@ -65,14 +64,14 @@ def prepare(
 
 
 def check_fit(model: nn.Module, data: Dataset) -> None:
-    """Show a model two images, to find out whether it fits the data; it is left as it was.
+    """Check on two images that a model fits the data; the model is left as it was.
 
     Args:
-        model: anyone's, with its initial weights
-        data: what it is to learn
+        model: any model, with its initial weights
+        data: the data to train it on
 
     Raises:
-        UserError: if it has nothing to train, does not take the images, or does not know all classes
+        UserError: if it has no trainable parameters, does not take the images, or has too few outputs
     """
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise UserError("model: got no parameters that can be trained, expected at least one")
@@ -86,6 +85,6 @@ def check_fit(model: nn.Module, data: Dataset) -> None:
     if logits.shape[1] > len(data.classes):
         warnings.warn(
             f"model: got {logits.shape[1]} outputs, expected {len(data.classes)} for {data.name};"
-            " those beyond the classes only learn never to be right",
+            " those beyond the classes only learn never to be predicted",
             stacklevel=2,
         )

@@ -12,7 +12,7 @@ from soar.errors import UserError
 from soar.training.validation import Scores
 
 OUTCOME = "outcome.json"
-"""the file of a run folder that says how its training ended"""
+"""the file of a run folder that records how its training ended"""
 
 Status = Literal["finished", "interrupted", "stopped"]
 
@@ -23,11 +23,11 @@ class FitResult:
 
     Args:
         status: "finished"; "interrupted" by a signal, to be resumed; "stopped" by a guard
-        reason: the signal or the guard's verdict; empty when finished
+        reason: the signal or the guard's reason; empty when finished
         steps: updates made, over all sessions of the run
         best: folder of the best checkpoint
         best_scores: its validation; None without held-out examples
-        last_scores: the newest validation
+        last_scores: the latest validation
         seconds: wall-clock time, over all sessions of the run
     """
 
@@ -41,7 +41,7 @@ class FitResult:
 
 
 class Outcome(NamedTuple):
-    """What a run folder remembers of the end of its training; there is none while it can go on."""
+    """How a training ended, as its run folder records it; there is none while it can go on."""
 
     status: str
     reason: str

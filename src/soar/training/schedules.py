@@ -1,4 +1,4 @@
-"""Learning rate and size of the threat as functions of the number of updates made."""
+"""Schedules of the learning rate and of the radius of the threat."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def lr_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> fl
     Args:
         settings: the schedule and its numbers
         step: updates made before this one
-        steps_per_epoch: updates an epoch
+        steps_per_epoch: updates per epoch
 
     >>> cosine = TrainingSettings(epochs=2, batch_size=1, lr=1, schedule="cosine")
     >>> [round(lr_factor(cosine, step, 2), 3) for step in range(4)]
@@ -51,14 +51,14 @@ def lr_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> fl
 
 
 def eps_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> Fraction:
-    """Return the share of the threat for one update: it grows linearly and is never 0.
+    """Return the factor on the radius of the threat for one update, which grows linearly and is never 0.
 
     A ball of radius 0 would make random starts and dual norms degenerate.
 
     Args:
-        settings: how long the threat grows
+        settings: the length of the warm-up
         step: updates made before this one
-        steps_per_epoch: updates an epoch
+        steps_per_epoch: updates per epoch
 
     >>> settings = TrainingSettings(epochs=9, batch_size=1, lr=1, eps_warmup_epochs=0.5)
     >>> [str(eps_factor(settings, step, 6)) for step in range(4)]

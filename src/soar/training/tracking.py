@@ -1,11 +1,11 @@
-"""Where metrics go: `metrics.jsonl` is the record, TensorBoard and W&B are views of it."""
+"""Destinations of metrics: `metrics.jsonl` is the record, TensorBoard and W&B are views of it."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -19,15 +19,17 @@ from soar.errors import FileError, UserError, reason_of, unknown
 METRICS = "metrics.jsonl"
 """the file of a run folder that holds a row for every update and every validation"""
 
+Row = Mapping[str, float | str]
+
 
 class Sink(Protocol):
-    """Takes rows of named figures."""
+    """A destination of metrics."""
 
-    def log(self, step: int, row: Mapping[str, float | str]) -> None:
-        """Take the figures of one step."""
+    def log(self, step: int, row: Row) -> None:
+        """Write the metrics of one step."""
 
     def close(self) -> None:
-        """Take no more."""
+        """Flush and close."""
 
 
 class MetricsFile:
@@ -69,7 +71,7 @@ class MetricsFile:
         elif rows:
             raise UserError(f"{self.path} is missing; put it back or start a new run")
 
-    def log(self, step: int, row: Mapping[str, float | str]) -> None:
+    def log(self, step: int, row: Row) -> None:
         """Append a row; infinities and NaN, for which JSON has no form, become null."""
         was_waiting = bool(self._waiting)
         self._waiting += msgspec.json.encode({"step": step, **row}) + b"\n"
@@ -97,7 +99,7 @@ class MetricsFile:
         self._file.close()
 
     def _write(self) -> None:
-        """Write what waits; a row that was written in part goes on where it stopped."""
+        """Write the waiting rows; a row that was written in part is continued where it stopped."""
         while self._waiting:
             self._waiting = self._waiting[self._file.write(self._waiting) :]
 
@@ -110,21 +112,19 @@ class TensorBoard:
     """
 
     def __init__(self, run: Path) -> None:
-        _require("tensorboard", extra="tensorboard")
+        _require("tensorboard")
         self._folder = run / "tensorboard"
         self._writer: Any = None
 
-    def log(self, step: int, row: Mapping[str, float | str]) -> None:
+    def log(self, step: int, row: Row) -> None:
         """Write every number of the row as a scalar."""
         if self._writer is None:
             from torch.utils.tensorboard import SummaryWriter
 
-            # Steps from here on that an interrupted run had already written are hidden.
+            # Later steps that an interrupted run had already written are hidden.
             self._writer = SummaryWriter(str(self._folder), purge_step=step)
-        kind = row.get("kind", "train")
-        for name, value in row.items():
-            if not isinstance(value, str):
-                self._writer.add_scalar(f"{kind}/{name}", value, step)
+        for name, value in _scalars(row).items():
+            self._writer.add_scalar(name, value, step)
 
     def close(self) -> None:
         """Flush and close the event file."""
@@ -141,58 +141,54 @@ class WandB:
     """
 
     def __init__(self, run: Path, config: Mapping[str, Any]) -> None:
-        self._wandb = _require("wandb", extra="wandb")
-        self._settings = {
-            "project": "soar",
-            "name": run.name,
-            "id": run.name,
-            "resume": "allow",
-            "dir": str(run),
-            "config": dict(config),
-        }
+        self._wandb = _require("wandb")
+        same_run = {"name": run.name, "id": run.name, "resume": "allow"}
+        self._settings = {"project": "soar", **same_run, "dir": str(run), "config": dict(config)}
         self._run: Any = None
 
-    def log(self, step: int, row: Mapping[str, float | str]) -> None:
+    def log(self, step: int, row: Row) -> None:
         """Send the numbers of the row."""
         if self._run is None:
             self._run = self._wandb.init(**self._settings)
-        kind = row.get("kind", "train")
-        figures = {f"{kind}/{name}": x for name, x in row.items() if not isinstance(x, str)}
-        self._run.log(figures, step=step)
+        self._run.log(_scalars(row), step=step)
 
     def close(self) -> None:
-        """Tell the service that the run has ended."""
+        """Finish the run."""
         if self._run is not None:
             self._run.finish()
 
 
-def open_sinks(names: Sequence[str], run: Path, config: Mapping[str, Any], where: str) -> list[Sink]:
-    """Make the sinks that a recipe names.
+def open_sinks(names: Sequence[str], run: Path, config: Mapping[str, Any]) -> list[Sink]:
+    """Return the sinks that the flag --track names.
 
     Args:
         names: "tensorboard", "wandb"
         run: the run folder
         config: the resolved recipe, for services that show it
-        where: the field or flag that named them, for messages
 
     Raises:
         UserError: for an unknown name or a package that is not installed
     """
-    sinks: list[Sink] = []
+    known: dict[str, Callable[[], Sink]] = {
+        "tensorboard": lambda: TensorBoard(run),
+        "wandb": lambda: WandB(run, config),
+    }
     for name in names:
-        if name == "tensorboard":
-            sinks.append(TensorBoard(run))
-        elif name == "wandb":
-            sinks.append(WandB(run, config))
-        else:
-            raise unknown("tracker", name, ["tensorboard", "wandb"], where)
-    return sinks
+        if name not in known:
+            raise unknown("tracker", name, known, "--track")
+    return [known[name]() for name in names]
 
 
-def _require(module: str, *, extra: str) -> Any:
+def _scalars(row: Row) -> dict[str, float]:
+    """Return the numbers of a row under names such as "train/loss"."""
+    kind = row.get("kind", "train")
+    return {f"{kind}/{name}": value for name, value in row.items() if not isinstance(value, str)}
+
+
+def _require(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
         raise UserError(
-            f"tracking with '{module}' needs the package {module}: pip install 'soar-robust[{extra}]'"
+            f"tracking with '{module}' needs the package {module}: pip install 'soar-robust[{module}]'"
         ) from None

@@ -1,7 +1,7 @@
 """The training loop.
 
 Read `Trainer._loop` first: validate, save, end or make one more update. A run is a pure function of its
-settings, its seed and its starting weights: data order, augmentation and attacks draw counter-based random
+settings, its seed and its initial weights: data order, augmentation and attacks draw counter-based random
 numbers, so a run that is killed and resumed gives the same weights, bit for bit, as one that was not.
 """
 
@@ -23,15 +23,12 @@ from soar.progress import Mode, Progress
 from soar.recipes.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
 from soar.runs import start_weights
 from soar.text import percent
-from soar.training import generators
-from soar.training.guards import Guards
-from soar.training.keeper import Keeper
+from soar.training.checkpointing import CheckpointManager, TrainerState
+from soar.training.guards import Guards, StopRequest
 from soar.training.result import FitResult, Outcome, Status
-from soar.training.signals import StopRequest
-from soar.training.standing import Standing
 from soar.training.tracking import Sink
 from soar.training.updates import Updates
-from soar.training.validation import selection_rule, validate
+from soar.training.validation import Scores, selection_rule, validate
 from soar.weights import load_weights
 
 if TYPE_CHECKING:
@@ -41,23 +38,23 @@ if TYPE_CHECKING:
 
 
 class _Interrupted(Exception):  # noqa: N818 - not an error
-    """Leaves a validation when the process is asked to stop."""
+    """Ends a validation when the process is asked to stop."""
 
 
 class Trainer:
     """Minimize an objective by SGD, with validation, guards and checkpoints.
 
     Args:
-        objective: holds the model and the threat; it is what data-parallel wrapping goes around
-        data: `train` is learned from, `validation` selects the best checkpoint, `test` is never touched
-        training: how to train
-        validation: how to validate
-        guards: when to stop by itself
+        objective: holds the model and the threat; data-parallel training wraps the objective
+        data: `train` is learned from, `validation` selects the best checkpoint, `test` is never used
+        training: settings of the training
+        validation: settings of the validation
+        guards: when training stops by itself
         run: the run folder; nothing in it is ever deleted but old checkpoints
-        augmentation: random changes of the training images
+        augmentation: random augmentation of the training images
         seed: seed of data order, augmentation and validation
         device: such as "cpu" or "cuda"; under torchrun each process takes its own GPU
-        sinks: where metrics go besides `metrics.jsonl`
+        sinks: further destinations of metrics besides `metrics.jsonl`
         progress: how to show progress
         resume: go on from the newest usable checkpoint, if there is one
 
@@ -93,7 +90,6 @@ class Trainer:
         self.total_steps = min(whole, training.max_steps or whole)
         self.threat = objective.threat
         self.held_out = data.validation.first(validation.examples or len(data.validation))
-        self.rule = selection_rule(self.held_out, self.threat, validation)
         resumes = resume and bool(checkpoints.available(run))
         if training.start_from is not None and not resumes:
             start = start_weights(training.start_from)
@@ -101,24 +97,20 @@ class Trainer:
         self.updates = Updates(
             objective, self.training, self.steps_per_epoch, device=self.device, world=self.world
         )
-        self.standing = Standing(Guards(checked(guards, "guards")))
-        self.keeper = Keeper(
+        self.state = TrainerState(Guards(checked(guards, "guards")))
+        self.manager = CheckpointManager(
             run,
-            self.standing,
+            self.state,
             self.updates,
-            identity={
-                "seed": seed,
-                "batch_size": training.batch_size,
-                "training examples": len(data.train),
-            },
-            rule=self.rule,
+            identity={"seed": seed, "batch_size": training.batch_size, "training examples": len(data.train)},
+            rule=selection_rule(self.held_out, self.threat, validation),
             sinks=sinks,
         )
         self._stop = StopRequest()
         self._stop_agreed = self._save_agreed = False
 
     def fit(self) -> FitResult:
-        """Train until the end, a guard's verdict or a signal.
+        """Train until the end, until a guard stops the training, or until a signal.
 
         Raises:
             UserError: when the run folder holds a training and `resume` is not set, when another process
@@ -127,33 +119,31 @@ class Trainer:
         """
         with distributed.joined(self.device.type) as self.world, self._stop:
             try:
-                with generators.seeded(self.seed, self.world.rank, self.device):
+                with self.updates.seeded(self.seed, self.world.rank):
                     status, reason = self._train()
-                best, seconds = self.keeper.best, self.keeper.seconds
+                best, seconds = self.manager.best, self.manager.seconds
                 if self.world.is_main and status != "interrupted":
                     Outcome(status, reason, round(seconds, 1)).save(self.run)
             finally:
                 self.objective.threat = self.threat
-                self.keeper.close()
-                self.updates.work_alone()
+                self.manager.close()
         return FitResult(
             status,
             reason,
-            steps=self.standing.step,
+            steps=self.state.step,
             best=best if best.exists() else None,
-            best_scores=self.standing.best,
-            last_scores=self.standing.last,
+            best_scores=self.state.best,
+            last_scores=self.state.last,
             seconds=seconds,
         )
 
     def _train(self) -> tuple[Status, str]:
-        self.keeper.open(self.world, resume=self.resume)
+        self.manager.open(self.world, resume=self.resume)
         self.objective.train()
-        self.updates.share_among(self.world)
-        done, total = (n * self.training.batch_size for n in (self.standing.step, self.total_steps))
+        done, total = (n * self.training.batch_size for n in (self.state.step, self.total_steps))
         mode: Mode = self.progress if self.world.is_main else "quiet"
-        with Progress(total, "training", mode, done=done) as bar:
-            bar.note(self.rule)
+        with self.updates.shared_among(self.world), Progress(total, "training", mode, done=done) as bar:
+            bar.note(self.manager.rule)
             return self._loop(bar)
 
     def _loop(self, bar: Progress) -> tuple[Status, str]:
@@ -163,20 +153,20 @@ class Trainer:
                 if self._validation_is_due() and not self._asked_to_stop():
                     self._validate(bar)
                 ending = self._ending(trouble)
-                if ending or self._save_agreed or self.keeper.is_due():
-                    self.keeper.save(self.world, bar, must_succeed=ending is not None)
+                if ending or self._save_agreed or self.manager.is_due():
+                    self.manager.save(self.world, bar, must_succeed=ending is not None)
                 if ending:
                     return ending
                 trouble = self._update(batches, bar)
 
     def _ending(self, trouble: str | None) -> tuple[Status, str] | None:
         """Return how training ends here, if it does."""
-        guards = self.standing.guards
+        guards = self.state.guards
         if guards.settings.overfitting == "stop":
             trouble = trouble or guards.overfitting
         if trouble:
             return "stopped", trouble
-        if self.standing.step >= self.total_steps and not self._validation_is_due():
+        if self.state.step >= self.total_steps and not self._validation_is_due():
             return "finished", ""
         if not self._asked_to_stop():
             return None
@@ -184,17 +174,17 @@ class Trainer:
         return "interrupted", next(filter(None, signals))
 
     def _update(self, batches: Iterator[Batch], bar: Progress) -> str | None:
-        """Make one update, or none and say why not."""
-        began, step = time.perf_counter(), self.standing.step
+        """Make one update, or return why it must not be made."""
+        began, step = time.perf_counter(), self.state.step
         rates = self.updates.prepare(step)
         figures = self._agree(self.updates.backward(next(batches), step))
-        trouble = self.standing.guards.before_update(figures["loss"], figures["grad_norm"])
+        trouble = self.state.guards.before_update(figures["loss"], figures["grad_norm"])
         if trouble:
             return f"step {step}: {trouble}"
         self.updates.apply(step, figures["grad_norm"])
-        self.standing.step = step + 1
+        self.state.step = step + 1
         speed = self.training.batch_size / (time.perf_counter() - began)
-        self.keeper.log({"kind": "train"} | figures | rates | {"images_per_second": round(speed, 1)})
+        self.manager.log({"kind": "train"} | figures | rates | {"images_per_second": round(speed, 1)})
         accuracy = percent(figures["accuracy"])
         bar.advance(self.training.batch_size, loss=figures["loss"], accuracy=accuracy)
         return None
@@ -202,28 +192,27 @@ class Trainer:
     def _agree(self, figures: dict[str, Tensor]) -> dict[str, float]:
         """Average figures over the processes, so that all decide alike; the only wait for a GPU."""
         values = torch.stack([*figures.values()]).double()
-        saves = self.world.is_main and self.keeper.is_overdue()
-        wishes = [float(self._stop.signal is not None), float(saves)]
+        saves = self.world.is_main and self.manager.is_overdue()
+        wishes = values.new_tensor([float(self._stop.signal is not None), float(saves)])
+        values = torch.cat([values, wishes])
         if self.world.size > 1:
-            values = self.world.mean(torch.cat([values, values.new_tensor(wishes)]))
-            *numbers, wishes[0], wishes[1] = values.tolist()
-        else:
-            numbers = values.tolist()
-        self._stop_agreed, self._save_agreed = wishes[0] > 0, wishes[1] > 0
+            values = self.world.mean(values)
+        *numbers, stop, save = values.tolist()
+        self._stop_agreed, self._save_agreed = stop > 0, save > 0
         return dict(zip(figures, numbers, strict=True))
 
     def _asked_to_stop(self) -> bool:
         return self._stop_agreed if self.world.size > 1 else self._stop.signal is not None
 
     def _validation_is_due(self) -> bool:
-        step, last = self.standing.step, self.standing.last
+        step, last = self.state.step, self.state.last
         if not len(self.held_out) or not step or (last and last.step == step):
             return False
         period = self.validation.every * self.steps_per_epoch
         return step % period == 0 or step >= self.total_steps
 
     def _validate(self, bar: Progress) -> None:
-        # Running statistics of BatchNorm are each process's own; what is saved are those of rank 0.
+        # Running statistics of BatchNorm differ between processes; those of rank 0 are saved.
         model = self.updates.judged_model
         self.world.copy_from_main(model.buffers())
 
@@ -238,32 +227,35 @@ class Trainer:
                 self.held_out,
                 self.threat,
                 self.validation,
-                step=self.standing.step,
+                step=self.state.step,
                 seed=self.seed,
                 world=self.world,
                 listener=listen,
             )
         except _Interrupted:
             return
-        self.standing.validated(scores, self.validation.select)
+        self._record(scores, bar)
+
+    def _record(self, scores: Scores, bar: Progress) -> None:
+        self.state.record(scores, self.validation.select)
         shown = {"clean": scores.clean}
         if scores.robust is not None:
             shown["robust"] = scores.robust
             if self.validation.select == "robust":
-                # A training that is judged by clean accuracy may well lose the robust one.
-                self.standing.guards.after_validation(scores.robust)
-        self.keeper.log({"kind": "validation"} | shown)
+                # A training that is selected by clean accuracy may well lose robust accuracy.
+                self.state.guards.after_validation(scores.robust)
+        self.manager.log({"kind": "validation"} | shown)
         texts = {name: percent(share) for name, share in shown.items()}
-        bar.note(f"epoch {round(self.keeper.epoch, 2):g}: " + ", ".join(f"{k} {v}" for k, v in texts.items()))
+        listed = ", ".join(f"{name} {text}" for name, text in texts.items())
+        bar.note(f"epoch {round(self.manager.epoch, 2):g}: {listed}")
         bar.advance(0, **texts, validated=None)
-        overfitting = self.standing.guards.overfitting
-        if overfitting:
+        if overfitting := self.state.guards.overfitting:
             bar.note(f"warning: {overfitting}")
 
 
 def batches_of(trainer: Trainer) -> Generator[Batch, None, None]:
     """Return the batches of a training without end, from where it stands; this process's part of each."""
-    first, start = divmod(trainer.standing.step, trainer.steps_per_epoch)
+    first, start = divmod(trainer.state.step, trainer.steps_per_epoch)
     for epoch in count(first):
         yield from training_batches(
             trainer.data.train,

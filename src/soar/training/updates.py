@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from soar import randomness
 from soar.attacks.recall import Recall
 from soar.distributed import World, local_batch
 from soar.errors import UserError
@@ -17,9 +19,7 @@ from soar.model_state import placement
 from soar.objectives.inner_passes import statistics
 from soar.recipes.settings import TrainingSettings
 from soar.training import schedules
-from soar.training.averaging import Average
-from soar.training.layout import memory_layout
-from soar.training.weight_perturbation import perturbed_weights
+from soar.training.weights import Average, memory_layout, perturbed_weights
 
 if TYPE_CHECKING:
     from soar.data import Batch
@@ -30,10 +30,10 @@ class Updates:
     """Everything that changes the weights of a model in training.
 
     Args:
-        objective: what to minimize; moved to the device
-        settings: how
-        steps_per_epoch: updates an epoch
-        device: where to compute
+        objective: the objective to minimize; moved to the device
+        settings: the settings of the training
+        steps_per_epoch: updates per epoch
+        device: the device to compute on
         world: the processes that share a batch
 
     Raises:
@@ -81,24 +81,58 @@ class Updates:
         """The model that counts: the moving average where there is one."""
         return self.average.model if self.average else self.objective.model
 
-    def share_among(self, world: World) -> None:
-        """Wrap the objective, inner attacks and all, so that processes average their gradients."""
-        if world.size > 1:
-            ids = [self.device.index] if self.device.type == "cuda" else None
-            self.wrapped = DistributedDataParallel(self.objective, device_ids=ids)
+    @contextmanager
+    def shared_among(self, world: World) -> Iterator[None]:
+        """Wrap the objective, inner attacks included, so that processes average their gradients.
 
-    def work_alone(self) -> None:
-        """Let go of the wrapper while the process group is still there.
-
-        If the wrapper were the last to hold the group, its end would wait for the group's threads while
-        holding the lock that they need to end: both would wait for ever.
+        The wrapper must go while the process group is still there. If it were the last to hold the group, its
+        end would wait for the group's threads while holding the lock that they need to end: a deadlock.
         """
-        if isinstance(self.wrapped, DistributedDataParallel):
+        if world.size == 1:
+            yield
+            return
+        ids = [self.device.index] if self.device.type == "cuda" else None
+        self.wrapped = DistributedDataParallel(self.objective, device_ids=ids)
+        try:
+            yield
+        finally:
             self.wrapped = self.objective
             gc.collect()
 
+    @contextmanager
+    def seeded(self, seed: int, rank: int) -> Iterator[None]:
+        """Seed torch's own generators, for models with dropout and the like, and restore them after.
+
+        Args:
+            seed: the seed of the run
+            rank: the process; each draws numbers of its own
+        """
+        number = int(randomness.key(seed, rank, "torch's generators"))
+        before = self.generator_states()
+        torch.default_generator.manual_seed(number)
+        if self.device.type == "cuda":
+            with torch.cuda.device(self.device):
+                torch.cuda.manual_seed(number)
+        try:
+            yield
+        finally:
+            self.restore_generators(before)
+
+    def generator_states(self) -> dict[str, Tensor]:
+        """Return the states of the generators that a model on the device may use."""
+        found = {"cpu": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            found["cuda"] = torch.cuda.get_rng_state(self.device)
+        return found
+
+    def restore_generators(self, states: dict[str, Tensor]) -> None:
+        """Restore the states that `generator_states` returned."""
+        torch.set_rng_state(states["cpu"])
+        if self.device.type == "cuda" and "cuda" in states:
+            torch.cuda.set_rng_state(states["cuda"], self.device)
+
     def prepare(self, step: int) -> dict[str, float]:
-        """Set the learning rate and the threat of an update; say what they are."""
+        """Set the learning rate and the threat of an update, and return them."""
         lr = self.settings.lr * schedules.lr_factor(self.settings, step, self.steps_per_epoch)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
@@ -109,35 +143,33 @@ class Updates:
         return {"lr": lr, "eps": self.objective.threat.radius}
 
     def backward(self, batch: Batch, step: int) -> dict[str, Tensor]:
-        """Fill the gradients from a batch.
+        """Compute the gradients of a batch.
 
         Returns:
-            The loss, the accuracy, the gradient's norm and the objective's metrics, as means over the batch.
+            The loss, the accuracy, the gradient norm and the objective's metrics, as means over the batch.
         """
         self.optimizer.zero_grad(set_to_none=True)
         x = batch.x.to(self.device, self.dtype, memory_format=self.layout)
         y, index = batch.y.to(self.device), batch.index.to(self.device)
         parts = [*zip(*(part.split(self.micro_batch) for part in (x, y, index)), strict=True)]
-        figures = self._with_perturbed_weights(parts, step) if self._perturbs(step) else self._go(parts, step)
+        begin = round(self.settings.weight_perturbation_after * self.steps_per_epoch)
+        is_perturbed = self.settings.weight_perturbation > 0 and step >= begin
+        figures = (self._perturbed if is_perturbed else self._accumulate)(parts, step)
         norms = torch.stack(torch._foreach_norm(self._gradients()))
         return figures | {"grad_norm": torch.linalg.vector_norm(norms)}
 
-    def _perturbs(self, step: int) -> bool:
-        begin = round(self.settings.weight_perturbation_after * self.steps_per_epoch)
-        return self.settings.weight_perturbation > 0 and step >= begin
-
-    def _with_perturbed_weights(self, parts: list[tuple[Tensor, ...]], step: int) -> dict[str, Tensor]:
-        """Find out which way is uphill, and take the gradients there, at the points of the same attack."""
+    def _perturbed(self, parts: list[tuple[Tensor, ...]], step: int) -> dict[str, Tensor]:
+        """Compute the gradients at adversarially perturbed weights, at the points of the same attack."""
         recall = Recall()
-        # Of the two looks at the batch, BatchNorm counts the second.
+        # Of the two passes over the batch, BatchNorm counts the second.
         with recall.recording(), statistics(self.objective.model, "batch"):
-            self._go(parts, step)
+            self._accumulate(parts, step)
         uphill = perturbed_weights(self.parameters, self.settings.weight_perturbation)
         with uphill, recall.replaying():
-            return self._go(parts, step)
+            return self._accumulate(parts, step)
 
-    def _go(self, parts: list[tuple[Tensor, ...]], step: int) -> dict[str, Tensor]:
-        """Add up the gradients of one micro-batch after the other."""
+    def _accumulate(self, parts: list[tuple[Tensor, ...]], step: int) -> dict[str, Tensor]:
+        """Accumulate the gradients of all micro-batches."""
         number = self.settings.accumulate
         figures: list[dict[str, Tensor]] = []
         for place, (images, labels, identities) in enumerate(parts, start=1):
@@ -150,22 +182,22 @@ class Updates:
         return _means(figures)
 
     def apply(self, step: int, grad_norm: float) -> None:
-        """Change the weights by the gradients, cut to the longest allowed norm."""
-        longest = self.settings.clip_grad_norm
-        if longest is not None and grad_norm > longest:
+        """Update the weights by the gradients, clipped to the largest allowed norm."""
+        largest = self.settings.clip_grad_norm
+        if largest is not None and grad_norm > largest:
             for gradient in self._gradients():
-                gradient.mul_(longest / grad_norm)
+                gradient.mul_(largest / grad_norm)
         self.optimizer.step()
         if self.average:
             self.average.update(step + 1)
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint must hold besides weights and generators."""
         own = {name: x for name, x in self.objective.state_dict().items() if not _is_weight(name)}
         return {"optimizer": self.optimizer.state_dict()["state"], "objective": own}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a checkpoint, whose rates and factors are taken from the settings instead."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a checkpoint, except for learning rate and other factors, which come from the settings."""
         settings = self.optimizer.state_dict()
         self.optimizer.load_state_dict(settings | {"state": state["optimizer"]})
         missing, unexpected = self.objective.load_state_dict(state["objective"], strict=False)

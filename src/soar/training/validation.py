@@ -1,4 +1,4 @@
-"""How good the weights are on held-out examples, clean and attacked."""
+"""Clean and robust accuracy on held-out examples, and the checkpoint that they select."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from soar.threat import Threat
 
 @dataclass(frozen=True)
 class Scores:
-    """Accuracies on the held-out examples after so many updates.
+    """Accuracies on the held-out examples.
 
     Args:
         step: updates made
-        clean: share of the examples that are correctly classified
-        robust: share that is correctly classified under attack; None without a threat
+        clean: clean accuracy
+        robust: robust accuracy; None without a threat
     """
 
     step: int
@@ -31,7 +31,7 @@ class Scores:
     robust: float | None
 
     def beats(self, other: Scores | None, select: str) -> bool:
-        """Return whether these are better by the selecting accuracy; on a tie the earlier ones stay.
+        """Return whether these are better by the selected accuracy; on a tie the earlier ones stay.
 
         >>> Scores(2, 0.9, 0.3).beats(Scores(1, 0.8, 0.3), "robust")
         False
@@ -75,10 +75,10 @@ def validate(
     world: World | None = None,
     listener: Listener | None = None,
 ) -> Scores:
-    """Measure accuracies, each process on its part of the examples.
+    """Measure clean and robust accuracy, each process on its part of the examples.
 
     Args:
-        model: what to measure
+        model: the model to validate
         split: the held-out examples
         threat: what the adversary may do; None measures clean accuracy only
         settings: the attack
@@ -92,8 +92,8 @@ def validate(
     images, labels = split.images[part], split.labels[part]
     if threat is None:
         with probing(model):
-            answers = attacks.predict(model, images, settings.batch_size).argmax(dim=1)
-        right = [int((answers.cpu() == labels.cpu()).sum())] * 2
+            predictions = attacks.predict(model, images, settings.batch_size).argmax(dim=1)
+        counts = [int((predictions.cpu() == labels.cpu()).sum())] * 2
     else:
         outcomes = attacks.run(
             model,
@@ -106,6 +106,6 @@ def validate(
             batch_size=settings.batch_size,
             progress=listener,
         )
-        right = [int(outcomes.correct.sum()), int(outcomes.robust.sum())]
-    clean, robust = torch.tensor(world.gather(right)).sum(dim=0).tolist()
+        counts = [int(outcomes.correct.sum()), int(outcomes.robust.sum())]
+    clean, robust = torch.tensor(world.gather(counts)).sum(dim=0).tolist()
     return Scores(step, clean / len(split), None if threat is None else robust / len(split))

@@ -11,10 +11,11 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from tools.figures.network import Network
 from torch import Tensor, nn
 
-from soar.paper.theory.subject import Subject
 from soar.threat import Linf
+from tests.theory.quadratics import quadratic_case
 
 
 def keep(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> Figure:
@@ -38,22 +39,22 @@ def y_of(line: Line2D) -> list[float]:
 
 
 class OneKink(nn.Module):
-    r"""Gives logits \( (0, -q) \), \( q = a t + b \max(t - k, 0) \), t the mean of the pixels minus 1/2."""
+    r"""Returns logits \( (0, -q) \), \( q = a t + b \max(t - k, 0) \), t the mean of the pixels minus 1/2."""
 
     def __init__(self, slope: float, jump: float, kink: float) -> None:
         super().__init__()
         self.slope, self.jump, self.kink = slope, jump, kink
 
     def forward(self, x: Tensor) -> Tensor:
-        """Give two logits an image."""
+        """Return two logits per image."""
         t = x.flatten(1).mean(dim=1) - 0.5
         q = self.slope * t + self.jump * torch.relu(t - self.kink)
         return torch.stack([torch.zeros_like(q), -q], dim=1)
 
 
-def subject(model: nn.Module, images: int = 3) -> Subject:
-    """Give gray images of four pixels with label 1 to a model."""
-    return Subject(
+def gray(model: nn.Module, images: int = 3) -> Network:
+    """Return gray images of four pixels with label 1 for a model."""
+    return Network(
         name="made",
         data_name="gray",
         model=model,
@@ -62,3 +63,8 @@ def subject(model: nn.Module, images: int = 3) -> Subject:
         y=torch.ones(images, dtype=torch.int64),
         index=torch.arange(images),
     )
+
+
+def quadratic_network(eps: float, slope: float) -> Network:
+    """Return a network whose loss is a known quadratic function of three gray images."""
+    return Network("quadratic", "gray", **vars(quadratic_case(eps, slope)))

@@ -66,7 +66,7 @@ def test_every_color_of_a_figure_has_another_on_a_dark_page(name: str) -> None:
 @pytest.mark.parametrize(
     "words, message",
     [
-        ([], "which part? Say one of valley"),
+        ([], "expected the name of a part: valley"),
         (["valey"], "did you mean 'valley'"),
         (["kinks"], "the following arguments are required: RUN"),
         (["kinks", "nowhere"], "nowhere: not a run folder, there is no recipe.toml in it"),

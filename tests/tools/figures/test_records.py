@@ -10,7 +10,7 @@ import pytest
 import torch
 from matplotlib.patches import Rectangle
 
-from soar.cost.workload import workload
+from soar.cost.workload import WORKLOADS
 from soar.errors import UserError
 from soar.evaluation.assessment import Assessment
 from soar.evaluation.diagnosis import Diagnosis
@@ -51,7 +51,7 @@ def test_a_diagnosis_without_the_checks_is_refused() -> None:
     [("standard", 3), ("foar", 8), ("soar", 12), ("soar:product=difference", 14), (work.REFERENCE, 23)],
 )
 def test_a_step_takes_the_arithmetic_that_the_page_counts(objective: str, expected: int) -> None:
-    network = replace(workload("resnet10-w16"), batch_size=2)
+    network = replace(WORKLOADS["resnet10-w16"], batch_size=2)
     # The first layer needs no gradient of the image in the last pass, which spares a part of one pass.
     assert work.forward_passes(objective, network) == pytest.approx(expected, abs=0.06)
 

@@ -11,8 +11,7 @@ from soar.cost import Counter
 from soar.cost.step import measure_steps
 from soar.cost.workload import Workload, build
 from soar.experiments.measure.task import Found, Task
-from soar.paper.theory import linear_regression, logistic_regression, proposition_1
-from soar.paper.theory.table import Rows
+from soar.theory import Rows, linear_regression, logistic_regression, proposition_1
 
 PASSES = ("forward", "backward")
 RATIO = "relative to"

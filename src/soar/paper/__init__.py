@@ -1,1 +1,0 @@
-"""The paper: its theory, with the mistakes corrected, as code that runs."""
