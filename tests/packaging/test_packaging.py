@@ -23,11 +23,12 @@ DATA = (
     "data/fashion_mnist_sample/train.png",
     "evaluation/assessment.schema.json",
     "evaluation/diagnosis.schema.json",
-    "paper/tables.json",
+    "experiments/paper/adv_linf.toml",
+    "experiments/paper/networks.toml",
+    "experiments/studies/demo.toml",
     "report/assets/page.css",
     "report/assets/page.js",
     "recipes/demo-robust.toml",
-    "studies/demo.toml",
 )
 
 

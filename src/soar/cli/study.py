@@ -92,6 +92,7 @@ def show(
 def link_runs(study: Experiment, folder: Path, cache: Path) -> dict[str, Path]:
     """Make a link to the first seed's run of every row, and return those of runs that are there."""
     from soar.experiments.cache import Cache
+    from soar.experiments.loading import folder_name
 
     links = {}
     for row in study.rows:
@@ -106,13 +107,3 @@ def link_runs(study: Experiment, folder: Path, cache: Path) -> dict[str, Path]:
         if not link.exists():
             link.symlink_to(os.path.relpath(run, folder), target_is_directory=True)
     return links
-
-
-def folder_name(row: str) -> str:
-    """Return the name of the link to a row's run.
-
-    >>> folder_name("SOAR, h = 0.5")
-    'soar-h-0.5'
-    """
-    kept = [character if character.isalnum() or character in ".-" else " " for character in row.lower()]
-    return "-".join("".join(kept).split())
