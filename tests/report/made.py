@@ -19,7 +19,8 @@ from soar.evaluation.assessment import AttackResult
 from soar.evaluation.diagnosis import Diagnosis, Evidence, Verdict
 from soar.evaluation.interval import wilson
 from soar.report.content import Broken, Frame, RunContent, Specimen
-from soar.report.drawing.data import Curve, Surface
+from soar.report.drawing.lines import Curve
+from soar.report.drawing.surfaces import Surface
 from soar.threat import Linf
 
 CLASSES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from soar.report.drawing.charts import WIDTH, line_chart
-from soar.report.drawing.data import Curve
+from soar.report.drawing.lines import Curve
 from soar.reproduce.showing.figures import spread, standalone
 from soar.reproduce.showing.sweep_show import positions
 from soar.reproduce.table_result import TableResult

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from soar import text
 from soar.report.drawing.charts import WIDTH, line_chart
-from soar.report.drawing.data import Curve
+from soar.report.drawing.lines import Curve
 from soar.reproduce.grid import Grid, Sweep
 from soar.reproduce.showing.figures import standalone
 from soar.reproduce.sweep import Point, mean_and_std, name_of, selected
