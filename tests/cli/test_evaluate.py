@@ -18,7 +18,7 @@ import torch
 from soar import attacks, checkpoints
 from soar.cli.main import main
 from soar.errors import FileError
-from soar.evaluation import Assessment, work
+from soar.evaluation import Assessment
 from soar.threat import L2, Linf
 from tests.cli.tiny import TINY
 
@@ -209,7 +209,7 @@ def test_a_result_that_cannot_be_saved_has_been_shown_and_is_not_computed_again(
         attacked.append(len(images))
         return attack(model, recipe, threat, images, *rest, **options)
 
-    monkeypatch.setattr(work, "run", counted)
+    monkeypatch.setattr("soar.evaluation.target.run", counted)
     assert main(words) == 0
     assert sum(attacked) == 0, "the journal was kept"
     assert Assessment.load(output).names == ["clean", "PGD-20", "worst case"]

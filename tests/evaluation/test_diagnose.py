@@ -10,7 +10,7 @@ import soar
 from soar.errors import UserError
 from soar.evaluation.diagnose import CHECKS
 from soar.evaluation.first_look import one_line
-from tests.evaluation.evidence.made import Behind, Linear, probe, rounded
+from tests.evaluation.checks.made import Behind, Linear, rounded, shared
 
 
 class ThroughNumpy(Linear):
@@ -32,7 +32,7 @@ class ThroughNumpy(Linear):
     ids=["linear", "loud", "rounded", "through numpy"],
 )
 def test_the_verdict_on_models_whose_answer_is_known(model: nn.Module, verdict: str, norm: str) -> None:
-    made = probe(model, norm=norm)
+    made = shared(model, norm=norm).target
     found = soar.diagnose(model, made.data, made.threat)
     assert found.verdict == verdict, [one.sentence for one in found.against]
     assert {one.check for one in found.evidence} == set(CHECKS)
@@ -40,7 +40,7 @@ def test_the_verdict_on_models_whose_answer_is_known(model: nn.Module, verdict: 
 
 
 def test_a_model_that_is_never_right_is_inconclusive() -> None:
-    made = probe(Linear(), count=20)
+    made = shared(Linear(), count=20).target
     x, right = made.images, made.labels
     found = soar.diagnose(made.model, (x, (right + 1) % 3), made.threat)
     assert found.verdict == "inconclusive" and found.against == ()
@@ -54,14 +54,14 @@ def test_a_model_that_is_never_right_is_inconclusive() -> None:
 
 
 def test_an_oddity_counts_although_nothing_else_can_be_checked() -> None:
-    made = probe(Linear(), count=20)
+    made = shared(Linear(), count=20).target
     model = nn.Sequential(Linear(), nn.Softmax(dim=1))
     found = soar.diagnose(model, (made.images, (made.labels + 1) % 3), made.threat)
     assert found.verdict == "suspicious" and "probabilities" in found.summary
 
 
 def test_every_check_is_told_and_sources_are_used() -> None:
-    made = probe(Behind(rounded))
+    made = shared(Behind(rounded)).target
     lines: list[str] = []
     found = soar.diagnose(made.model, made.data, made.threat, sources={"open": Linear()}, say=lines.append)
     assert [line.split(":")[0] for line in lines] == list(CHECKS)
@@ -70,7 +70,7 @@ def test_every_check_is_told_and_sources_are_used() -> None:
 
 
 def test_a_second_call_goes_on_from_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = probe(Linear(), count=30)
+    made = shared(Linear(), count=30).target
     journal = tmp_path / "found.jsonl"
     first = soar.diagnose(made.model, made.data, made.threat, journal=journal)
     size = sum(path.stat().st_size for path in tmp_path.iterdir())

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from soar.evaluation.checks.judgment import not_made
 from soar.evaluation.diagnosis import SEVERITY, Diagnosis, Evidence, Verdict, strongest_first
-from soar.evaluation.evidence.judgment import not_made
 from soar.threat import L2, Linf
 
 

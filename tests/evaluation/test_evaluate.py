@@ -17,7 +17,7 @@ from soar.evaluation import Assessment, diagnose, evaluate
 from soar.evaluation.diagnosis import Diagnosis
 from soar.evaluation.journal import fingerprint
 from soar.evaluation.suites import resolve
-from soar.evaluation.work import Averaged
+from soar.evaluation.target import Averaged, Target
 from soar.prediction import predict
 from soar.threat import L2, Linf
 from tests.attacks.problems import Linear, TinyNet, images, said
@@ -314,8 +314,8 @@ def test_processes_share_the_examples_and_all_know_the_whole(
 
     looks: list[int] = []
 
-    def look(*given: Any, batch_size: int) -> Diagnosis:
-        looks.append(len(given[3]))
+    def look(_: Target, result: Assessment) -> Diagnosis:
+        looks.append(len(result))
         return diagnosis()
 
     monkeypatch.setattr(MODULE, "first_look", look)
@@ -335,18 +335,18 @@ def test_a_first_look_gets_the_model_some_images_and_the_result(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model, x, labels = problem(150)
-    asked: list[tuple[Any, ...]] = []
+    asked: list[tuple[Target, Assessment]] = []
 
-    def look(*given: Any, batch_size: int) -> Diagnosis:
-        asked.append((*given, batch_size))
+    def look(target: Target, result: Assessment) -> Diagnosis:
+        asked.append((target, result))
         return diagnosis("suspicious")
 
     monkeypatch.setattr(MODULE, "first_look", look)
     found = evaluate(model, (x, labels), Linf(0.05), "fgsm", batch_size=16)
     assert found.verdict == "suspicious"
-    ((seen, images, truth, result, batch_size),) = asked
-    assert seen is model and torch.equal(images, x[:128]) and torch.equal(truth, labels[:128])
-    assert len(result) == 150 and result.verdict is None and batch_size == 16
+    ((seen, result),) = asked
+    assert seen.model is model and torch.equal(seen.images, x) and torch.equal(seen.labels, labels)
+    assert len(result) == 150 and result.verdict is None and seen.batch_size == 16
     assert evaluate(model, (x, labels), Linf(0.05), "fgsm", check=False).diagnosis is None
     assert len(asked) == 1
 

@@ -24,7 +24,7 @@ from torch.utils.data import (
 import soar
 from soar.data import Split
 from soar.errors import UserError
-from soar.evaluation.examples import Gathered, gather
+from soar.evaluation.examples import LabeledImages, gather
 from tests.attacks.problems import TinyNet, images, said
 
 X, Y = images(7), torch.tensor([0, 1, 2, 3, 4, 0, 1])
@@ -47,7 +47,7 @@ class Endless(IterableDataset[tuple[Tensor, Tensor]]):
         DataLoader(TensorDataset(X, Y), batch_size=3),
         DataLoader(Endless(), batch_size=2),
         Endless(),
-        Gathered(X, Y, torch.arange(7)),
+        LabeledImages(X, Y, torch.arange(7)),
     ],
     ids=["tensors", "arrays", "set", "list", "loader", "stream loader", "stream", "gathered"],
 )

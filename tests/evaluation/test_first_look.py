@@ -8,21 +8,23 @@ import torch
 from torch import Tensor, nn
 
 from soar.attacks import PGD
-from soar.evaluation import Assessment, AttackResult, evaluate
+from soar.evaluation import Assessment, AttackResult
 from soar.evaluation.diagnosis import Diagnosis, Evidence
+from soar.evaluation.evaluate import evaluate_target
 from soar.evaluation.first_look import MOST_EXAMPLES, first_look, one_line
 from soar.evaluation.note import Note
 from soar.evaluation.suites import Wanted
+from soar.evaluation.target import Target
 from soar.threat import L2, Linf
-from tests.evaluation.evidence.made import Behind, Linear, images, probe, rounded
+from tests.evaluation.checks.made import Behind, Linear, images, rounded, shared
 
 COUNT = 200
 
 
 def assessed(model: nn.Module, attacks: Wanted = "quick", norm: str = "linf") -> tuple[Diagnosis, Assessment]:
-    made = probe(model, norm=norm)
-    found = evaluate(model, made.data, made.threat, attacks, check=False)
-    return first_look(model, made.images, made.labels, found), found
+    target = shared(model, norm=norm).target
+    found = evaluate_target(target, attacks, check=False)
+    return first_look(target, found), found
 
 
 def result(label: str, leaves: int, **options: Any) -> AttackResult:
@@ -54,10 +56,15 @@ def assessment(*attacks: AttackResult, notes: tuple[Note, ...] = ()) -> Assessme
     )
 
 
+def target(model: nn.Module, x: Tensor, labels: Tensor | None = None, **options: Any) -> Target:
+    """Put a model before images; without labels it classifies all of them correctly."""
+    labels = model(x).argmax(dim=1) if labels is None else labels
+    return Target(model=model, data=(x, labels), threat=Linf("8/255"), seed=3, **options)
+
+
 def looked(*attacks: AttackResult, notes: tuple[Note, ...] = ()) -> dict[str, Evidence]:
     """Look at made results of a linear model; give the evidence by its check."""
-    model, x = Linear(), images(20)
-    found = first_look(model, x, model(x).argmax(dim=1), assessment(*attacks, notes=notes))
+    found = first_look(target(Linear(), images(20)), assessment(*attacks, notes=notes))
     return {one.check: one for one in found.evidence}
 
 
@@ -87,8 +94,7 @@ def test_a_rounding_model_is_masked() -> None:
 
 
 def test_it_names_what_was_assessed() -> None:
-    model, x = Linear(), images(20)
-    found = first_look(model, x, model(x).argmax(dim=1), assessment())
+    found = first_look(target(Linear(), images(20)), assessment())
     assert (found.model, found.data, found.examples, found.seed) == ("made", "numbers", COUNT, 3)
     assert [one.check for one in found.evidence] == ["consistency", "gradients"]
 
@@ -212,7 +218,7 @@ def test_it_costs_four_passes_over_a_few_images_and_leaves_the_model_as_it_was()
     before = {name: one.clone() for name, one in model.state_dict().items()}
     numbers = torch.get_rng_state()
     labels = Linear()(x).argmax(dim=1)
-    found = first_look(model, x, labels, assessment(), batch_size=50)
+    found = first_look(target(model, x, labels, batch_size=50), assessment())
     assert model.asked == 4 * MOST_EXAMPLES
     assert {one.check: one for one in found.evidence}["gradients"].numbers["precision"] == "float64"
     assert model.training and all(one.requires_grad and one.grad is None for one in model.parameters())
@@ -222,7 +228,7 @@ def test_it_costs_four_passes_over_a_few_images_and_leaves_the_model_as_it_was()
 
 def test_bytes_are_images_too() -> None:
     model, x = Linear(), (255 * images(20)).to(torch.uint8)
-    found = first_look(model, x, model(x / 255).argmax(dim=1), assessment())
+    found = first_look(target(model, x, model(x / 255).argmax(dim=1)), assessment())
     assert {one.check: one for one in found.evidence}["gradients"].numbers["examples"] == 20
 
 
@@ -239,14 +245,13 @@ class Refusing(nn.Module):
     ("model", "x", "labels", "said"),
     [
         (Refusing(), torch.tensor([[[[0.9, 0.1]]]]), torch.tensor([0]), "RuntimeError: no gradients)"),
-        (Linear(), images(4), torch.full((4,), 9), "no clean image"),
-        (Linear(), images(0), torch.zeros(0, dtype=torch.int64), "no clean image"),
+        (Linear(), images(4), Linear()(images(4)).argmin(dim=1), "no clean image"),
         (Linear(), torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64), "RuntimeError"),
     ],
-    ids=["refusing", "all wrong", "no images", "other shape"],
+    ids=["refusing", "all wrong", "other shape"],
 )
 def test_it_never_raises(model: nn.Module, x: Tensor, labels: Tensor, said: str) -> None:
-    found = first_look(model, x, labels, assessment())
+    found = first_look(target(model, x, labels), assessment())
     slopes = {one.check: one for one in found.evidence}["gradients"]
     assert found.verdict == "inconclusive" and said in slopes.sentence and "\n" not in slopes.sentence
 
@@ -258,9 +263,8 @@ def test_no_attack_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_line_begins_small_but_keeps_the_names_of_attacks() -> None:
-    model, x = Linear(), images(20)
     attacks = result("PGD-20", 100, parameters=CE), result("PGD-20 margin", 30, parameters=MARGIN)
-    found = first_look(model, x, model(x).argmax(dim=1), assessment(*attacks))
+    found = first_look(target(Linear(), images(20)), assessment(*attacks))
     assert one_line(found) == (
         "masked: PGD-20 margin leaves 15.0% where PGD-20 leaves 50.0%, so the cross-entropy hides a way"
         " that the network has; run soar diagnose RUN"

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from soar.errors import UserError
 from soar.evaluation import inspection
 from soar.evaluation.inspection import inspect
-from soar.model_state import probing
-from soar.prediction import predict
+from soar.evaluation.target import Target
+from soar.threat import Linf
 
 CLASSES = 4
 
@@ -65,16 +65,17 @@ class Restless(nn.Module):
         return result
 
 
-def answers(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
-    with probing(model):
-        return predict(model, images, batch_size)
+def target(model: nn.Module, count: int = 12, batch_size: int = 128, logits: Tensor | None = None) -> Target:
+    """Put a model before some images; what it predicted before may be given."""
+    made = Target(model=model, data=some(count), threat=Linf("0.1"), batch_size=batch_size)
+    if logits is not None:
+        made.__dict__["logits"] = logits
+    return made
 
 
-def found(model: nn.Module, count: int = 12, batch_size: int = 128) -> tuple[str, ...]:
+def found(model: nn.Module, batch_size: int = 128) -> tuple[str, ...]:
     """The messages of what is found."""
-    images, labels = some(count)
-    notes = inspect(model, images, labels, answers(model, images, batch_size), batch_size=batch_size)
-    return tuple(note.message for note in notes)
+    return tuple(note.message for note in inspect(target(model, batch_size=batch_size)))
 
 
 @pytest.mark.parametrize(
@@ -98,31 +99,32 @@ def test_sound_models_get_no_warning(model: nn.Module, batch_size: int) -> None:
 
 
 def test_two_passes_are_made_and_no_more() -> None:
-    model, (images, labels) = Body(), some()
-    logits = answers(model, images, 5)
-    for count, expected in [(12, [5, 1]), (2, [2, 1]), (1, [1]), (0, [])]:
-        model.asked.clear()
-        inspect(model, images[:count], labels[:count], logits[:count], batch_size=5)
-        assert model.asked == expected
+    for count, expected in [(12, [5, 1]), (2, [2, 1]), (1, [1])]:
+        made = target(Body(), count, batch_size=5)
+        assert len(made.logits) == count
+        made.model.asked.clear()  # type: ignore[operator, union-attr]
+        inspect(made)
+        assert made.model.asked == expected
 
 
 def test_pixels_may_be_bytes() -> None:
-    model, (x, labels) = Body(), some()
-    images = (x * 255).to(torch.uint8)
-    assert inspect(model, images, labels, answers(model, images)) == ()
+    images, labels = some()
+    data = (images * 255).to(torch.uint8), labels
+    assert inspect(Target(model=Body(), data=data, threat=Linf("0.1"))) == ()
 
 
 def test_without_images_nothing_is_asked() -> None:
-    images, labels = some(0)
     model = Body()
-    assert inspect(model, images, labels, torch.empty(0, 1)) == ()
+    assert inspect(target(model).subset(slice(0))) == ()
     assert model.asked == []
 
 
-def refused(logits: object, labels: Tensor | None = None, count: int = 6) -> str:
-    images, right = some(count)
+def refused(outputs: object, labels: Tensor | None = None) -> str:
+    """The message about a model with these outputs for six images."""
+    images, right = some(6)
+    model = Does(lambda _: outputs)  # type: ignore[arg-type, return-value]
     with pytest.raises(UserError) as caught:
-        inspect(Body(), images, right if labels is None else labels, logits)
+        inspect(Target(model=model, data=(images, right if labels is None else labels), threat=Linf("0.1")))
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -166,12 +168,12 @@ def test_labels_outside_the_classes_are_refused() -> None:
 @given(labels=st.lists(st.integers(-3, 8), min_size=1, max_size=6), classes=st.integers(2, 6))
 def test_labels_pass_if_and_only_if_all_are_classes(labels: list[int], classes: int) -> None:
     images = torch.rand(len(labels), 1, 1, classes, generator=torch.Generator().manual_seed(0)) / classes
-    given = (nn.Flatten(), images, torch.tensor(labels), images.flatten(1))
+    made = Target(model=nn.Flatten(), data=(images, torch.tensor(labels)), threat=Linf("0.1"))
     if all(0 <= label < classes for label in labels):
-        assert inspect(*given) == ()
+        assert inspect(made) == ()
     else:
         with pytest.raises(UserError, match="labels: got"):
-            inspect(*given)
+            inspect(made)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -199,7 +201,9 @@ def test_every_row_must_be_a_distribution_to_be_probabilities(
     row: list[float], is_distribution: bool
 ) -> None:
     outputs = torch.tensor([[0.25, 0.25, 0.25, 0.25], row, [0.0, 0.5, 0.0, 0.5]])
-    warnings = inspect(nn.Flatten(), outputs.view(3, 1, 2, 2), torch.arange(3), outputs)
+    data = torch.full((3, 1, 2, 2), 0.5), torch.arange(3)
+    made = Target(model=Does(lambda x: outputs[: len(x)]), data=data, threat=Linf("0.1"))
+    warnings = inspect(made)
     assert [one.kind for one in warnings] == ["probabilities"] * is_distribution
 
 
@@ -214,23 +218,24 @@ def test_randomized_answers_are_seen_with_their_size() -> None:
 
 @pytest.mark.parametrize("noise", [1e-3, 1.0])
 def test_noise_is_seen_even_from_a_generator_that_was_put_back(noise: float) -> None:
-    model, (images, labels) = Body(Does(lambda x: x + noise * torch.randn_like(x))), some()
+    model = Body(Does(lambda x: x + noise * torch.randn_like(x)))
+    made = target(model)
     with torch.random.fork_rng(devices=[]):
-        logits = answers(model, images)
-    (warning,) = inspect(model, images, labels, logits)
+        assert len(made.logits) == 12
+    (warning,) = inspect(made)
     assert warning.kind == "random" and 'use attacks="rand"' in warning.message
     model.asked.clear()
     before = torch.get_rng_state()
-    inspect(model, images, labels, logits)
+    inspect(made)
     assert torch.equal(torch.get_rng_state(), before)
     assert model.asked == [12], "an image alone tells nothing about a randomized model"
 
 
 def test_rounding_is_not_randomness() -> None:
-    model, (images, labels) = Body(), some()
-    logits = answers(model, images)
-    assert inspect(model, images, labels, logits * (1 + 1e-6)) == ()
-    assert len(inspect(model, images, labels, logits * (1 + 1e-4))) == 1
+    model = Body()
+    logits = target(model).logits
+    assert inspect(target(model, logits=logits * (1 + 1e-6))) == ()
+    assert len(inspect(target(model, logits=logits * (1 + 1e-4)))) == 1
 
 
 def test_answers_that_depend_on_the_batch_are_seen() -> None:
@@ -308,15 +313,16 @@ def test_everything_is_left_as_it_was() -> None:
             self.count = self.count + 1
             return super().forward(x)
 
-    model, (images, labels) = Body(nn.Dropout()), some()
+    model = Body(nn.Dropout())
     model[1] = Counting()
-    logits = answers(model, images)
+    made = target(model)
+    assert len(made.logits) == 12
     model[0].train()
     model[4].bias.requires_grad_(False)
     buffers = {name: (id(buffer), buffer.clone()) for name, buffer in model.named_buffers()}
     modes = [module.training for module in model.modules()]
     flags = [parameter.requires_grad for parameter in model.parameters()]
-    assert len(inspect(model, images, labels, logits)) == 2
+    assert len(inspect(made)) == 2
     for name, buffer in model.named_buffers():
         assert id(buffer) == buffers[name][0] and torch.equal(buffer, buffers[name][1]), name
     assert [module.training for module in model.modules()] == modes

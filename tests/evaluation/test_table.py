@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 from rich.console import Console
 
+from soar.evaluation.checks.judgment import not_made
 from soar.evaluation.diagnosis import Diagnosis
-from soar.evaluation.evidence.judgment import not_made
 from soar.evaluation.table import MEANING, save_picture, table, verdict_table
 from tests.evaluation.test_assessment import assessment
 from tests.evaluation.test_diagnosis import diagnosis, item

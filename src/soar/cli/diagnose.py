@@ -6,14 +6,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar.cli.common import add_machine_flags, mode, set_up_machine
-from soar.cli.subject import add_subject_flags, result_file, subject
+from soar.cli.common import add_machine_flags, set_up_machine
+from soar.cli.target import add_target_flags, result_file, target
 from soar.errors import UserError
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from soar.data import Dataset
+    from soar.evaluation.target import Target
 
 DESCRIPTION = "Look for gradient masking: seven checks, their numbers, and a verdict."
 EXAMPLES = 200
@@ -21,7 +21,7 @@ EXAMPLES = 200
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what to diagnose and how."""
-    add_subject_flags(parser, examples=f"default: {EXAMPLES}")
+    add_target_flags(parser, examples=f"default: {EXAMPLES}")
     parser.add_argument(
         "--source",
         type=Path,
@@ -41,32 +41,20 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from soar.distributed import joined
-    from soar.evaluation.diagnose import diagnose
+    from soar.evaluation.diagnose import diagnose_target
     from soar.evaluation.journal import remove_journals
     from soar.evaluation.table import verdict_table
 
     device = set_up_machine(arguments)
-    given = subject(arguments)
-    split = given.split(arguments.split, EXAMPLES if arguments.examples is None else arguments.examples)
-    sources = _sources(arguments, given.data)
-    with joined(device) as world, result_file(arguments, given.folder, "diagnosis", world) as output:
+    given = target(arguments, examples=EXAMPLES)
+    sources = _sources(arguments, given)
+    with joined(device) as world, result_file(arguments, "diagnosis", world) as output:
         journal = output.with_suffix(".partial.jsonl")
-        place = world.device(device)
+        for model in (given.model, *sources.values()):
+            model.to(world.device(device))
+        say = print if world.is_main and not arguments.quiet else lambda _: None
         try:
-            found = diagnose(
-                given.model.to(place),
-                split,
-                given.threat,
-                sources={name: model.to(place) for name, model in sources.items()},
-                seed=arguments.seed,
-                batch_size=arguments.batch_size,
-                name=given.name,
-                data_name=f"{given.data.name} ({arguments.split})",
-                progress=mode(arguments) if world.is_main else "quiet",
-                journal=journal,
-                weights=given.weights,
-                say=print if world.is_main and not arguments.quiet else lambda _: None,
-            )
+            found = diagnose_target(given, sources=sources, journal=journal, say=say)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
         if world.is_main:
@@ -77,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _sources(arguments: argparse.Namespace, data: Dataset) -> dict[str, nn.Module]:
+def _sources(arguments: argparse.Namespace, given: Target) -> dict[str, nn.Module]:
     """Open the runs whose adversarial images are tried.
 
     Raises:
@@ -90,8 +78,8 @@ def _sources(arguments: argparse.Namespace, data: Dataset) -> dict[str, nn.Modul
         opened = runs.find(path)
         own = opened.data(arguments.root)
         for name, got, expected in (
-            ("images of shape", own.shape, data.shape),
-            ("a number of classes of", len(own.classes), len(data.classes)),
+            ("images of shape", own.shape, tuple(given.images.shape[1:])),
+            ("a number of classes of", len(own.classes), len(given.class_names)),
         ):
             if got != expected:
                 raise UserError(f"--source: {path} has {name} {got}, expected {expected}")

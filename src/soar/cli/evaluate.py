@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar.cli.common import add_machine_flags, mode, set_up_machine
-from soar.cli.subject import add_subject_flags, result_file, subject
+from soar.cli.common import add_machine_flags, set_up_machine
+from soar.cli.target import add_target_flags, result_file, target
 
 if TYPE_CHECKING:
     from soar.evaluation import Assessment
@@ -17,7 +17,7 @@ DESCRIPTION = "Attack a trained model and print its clean and robust accuracy, w
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what to evaluate and how."""
-    add_subject_flags(parser, examples="default: all")
+    add_target_flags(parser, examples="default: all")
     parser.add_argument(
         "--attacks",
         nargs="+",
@@ -38,31 +38,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate, print the table and save the assessment."""
     from soar.distributed import joined
-    from soar.evaluation.evaluate import evaluate
+    from soar.evaluation.evaluate import evaluate_target
     from soar.evaluation.suites import resolve
 
     device = set_up_machine(arguments)
     attacks = resolve(arguments.attacks)
-    given = subject(arguments)
-    split = given.split(arguments.split, arguments.examples)
-    with joined(device) as world, result_file(arguments, given.folder, "assessment", world) as output:
+    given = target(arguments)
+    with joined(device) as world, result_file(arguments, "assessment", world) as output:
         journal = output.with_suffix(".partial.jsonl")
+        given.model.to(world.device(device))
         try:
-            found = evaluate(
-                given.model.to(world.device(device)),
-                split,
-                given.threat,
-                attacks,
-                seed=arguments.seed,
-                batch_size=arguments.batch_size,
-                name=given.name,
-                data_name=f"{given.data.name} ({arguments.split})",
-                progress=mode(arguments),
-                journal=journal,
-                fast=not arguments.no_fast,
-                class_names=given.data.classes,
-                weights=given.weights,
-            )
+            found = evaluate_target(given, attacks, journal=journal, fast=not arguments.no_fast)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
         if world.is_main:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar.cli.subject import add_model_flags, external_model
+from soar.cli.target import add_model_flags, external_model
 from soar.errors import UserError
 from soar.files import ready_folder
 

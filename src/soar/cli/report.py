@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from soar.cli.common import add_machine_flags, mode, set_up_machine
-from soar.cli.subject import add_checkpoint_flag
+from soar.cli.target import add_checkpoint_flag
 from soar.errors import UserError
 from soar.files import ready_folder
 

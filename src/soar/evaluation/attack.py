@@ -11,15 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from soar import values
-from soar.attacks import run
 from soar.errors import UserError
-from soar.evaluation.examples import Gathered, gather, require_some
 from soar.evaluation.suites import Plan, Wanted, resolve
-from soar.evaluation.work import Averaged
-from soar.inputs import check_batch_size
-from soar.model_state import placement, probing, require_module
-from soar.prediction import as_input, checked_logits, knowing, predict
+from soar.evaluation.target import Target
 from soar.threat import Threat, require_threat
 
 Batch = Tensor | NDArray[Any]
@@ -132,57 +126,31 @@ def attack(
     >>> [round(one.robust_accuracy, 2) for one in attack(nn.Flatten(), x, y, [Linf("0.01"), Linf("0.5")])]
     [0.67, 0.0]
     """
-    require_module(model)
     threats = _threats(threat)
-    values.whole(seed, "seed")
-    check_batch_size(batch_size)
     plan = resolve(attacks)
     for name, given in (("x", x), ("y", y)):
         if not isinstance(given, Tensor | np.ndarray):
             raise UserError(f"{name}: got a {type(given).__name__}, expected a tensor or a NumPy array")
-    examples = gather((x, y))
-    require_some(examples)
-    with probing(model), knowing(examples.labels):
-        logits = checked_logits(predict(model, examples.images, batch_size), len(examples.labels))
-    found = tuple(_attacked(model, examples, one, plan, logits, seed, batch_size) for one in threats)
+    target = Target(model=model, data=(x, y), threat=threats[0], seed=seed, batch_size=batch_size)
+    found = tuple(_attacked(target, one, plan) for one in threats)
     return found[0] if isinstance(threat, Threat) else found
 
 
-def _attacked(
-    model: nn.Module,
-    examples: Gathered,
-    threat: Threat,
-    plan: Plan,
-    logits: Tensor,
-    seed: int,
-    batch_size: int,
-) -> AdversarialExamples:
+def _attacked(target: Target, threat: Threat, plan: Plan) -> AdversarialExamples:
     """Run one attack after the other, each on the images that are still classified correctly."""
-    images, labels = examples.images, examples.labels
-    predictions = logits.argmax(dim=1)
-    correct = predictions == labels.to(predictions.device)
-    robust, adversarial = correct.clone(), as_input(images, *placement(model)).clone()
+    predictions = target.logits.argmax(dim=1)
+    correct = predictions == target.y
+    robust, adversarial = correct.clone(), target.x.clone()
     forward, backward = torch.ones_like(predictions), torch.zeros_like(predictions)
     for planned in plan:
         left = robust.nonzero()[:, 0]
-        rows = left.to(images.device)
-        outcomes = run(
-            model if planned.samples == 1 else Averaged(model, planned.samples),
-            planned.attack,
-            threat,
-            images[rows],
-            labels[rows.to(labels.device)],
-            index=rows,
-            seed=seed,
-            batch_size=batch_size,
-            clean_logits=logits[left],
-        )
+        outcomes = target.attack(planned.attack, rows=left, threat=threat, samples=planned.samples)
         adversarial[left], predictions[left] = outcomes.adversarial, outcomes.said
         forward[left] += planned.samples * outcomes.forward
         backward[left] += planned.samples * outcomes.backward
         robust[left] = outcomes.robust
     tensors = (adversarial, ~robust, predictions, correct, forward, backward)
-    return AdversarialExamples(threat, *(one.to(images.device) for one in tensors))
+    return AdversarialExamples(threat, *(one.to(target.images.device) for one in tensors))
 
 
 def _threats(given: Threat | Sequence[Threat]) -> Sequence[Threat]:

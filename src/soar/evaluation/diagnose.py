@@ -8,10 +8,8 @@ from pathlib import Path
 
 from torch import nn
 
-from soar import values
 from soar.environment import environment
-from soar.evaluation.diagnosis import Diagnosis, Evidence
-from soar.evaluation.evidence import (
+from soar.evaluation.checks import (
     black_box,
     budgets,
     consistency,
@@ -20,17 +18,17 @@ from soar.evaluation.evidence import (
     taylor,
     temperature,
 )
-from soar.evaluation.examples import Examples, require_some
+from soar.evaluation.checks.shared import SharedAttacks
+from soar.evaluation.diagnosis import Diagnosis, Evidence
+from soar.evaluation.examples import Data
 from soar.evaluation.inspection import SpareOutputsWarning, spare_outputs
-from soar.evaluation.probe import Probe
-from soar.inputs import check_batch_size
+from soar.evaluation.target import Target
 from soar.model_state import require_module
-from soar.prediction import checked_logits
 from soar.progress import Mode
-from soar.threat import Threat, require_threat
+from soar.threat import Threat
 from soar.weights import Weights
 
-CHECKS: dict[str, Callable[[Probe], Evidence]] = {
+CHECKS: dict[str, Callable[[SharedAttacks], Evidence]] = {
     "consistency": consistency.examine,
     "gradients": gradients.examine,
     "losses": losses.examine,
@@ -44,7 +42,7 @@ CHECKS: dict[str, Callable[[Probe], Evidence]] = {
 
 def diagnose(
     model: nn.Module,
-    data: Examples,
+    data: Data,
     threat: Threat,
     *,
     sources: Mapping[str, nn.Module] | None = None,
@@ -85,41 +83,57 @@ def diagnose(
     >>> diagnose(nn.Flatten(), (x, y), Linf("0.1")).verdict
     'sound'
     """
-    require_module(model)
-    require_threat(threat)
-    check_batch_size(batch_size)
-    values.whole(seed, "seed")
-    values.text(name, "name")
-    values.text(data_name, "data_name")
-    for source in (sources or {}).values():
-        require_module(source)
-    probe = Probe(
+    target = Target(
         model=model,
         data=data,
         threat=threat,
         seed=seed,
         batch_size=batch_size,
-        sources=sources or {},
         progress=progress,
-        journal=journal,
+        name=name,
+        data_name=data_name,
+        weights=weights,
     )
-    require_some(probe.examples)
-    logits = checked_logits(probe.logits, len(probe.labels))
-    spare = spare_outputs(logits.shape[1], probe.examples.labels)
+    return diagnose_target(target, sources=sources, journal=journal, say=say)
+
+
+def diagnose_target(
+    target: Target,
+    *,
+    sources: Mapping[str, nn.Module] | None = None,
+    journal: Path | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Diagnosis:
+    """Make all checks of a target as `diagnose` does.
+
+    Args:
+        target: the model, its examples and the threat
+        sources: other networks, by name, whose adversarial points are tried on this one
+        journal: a file for what is found on the way
+        say: takes a line for the reader after every check
+
+    Raises:
+        UserError: if the model's outputs cannot be evaluated
+    """
+    for source in (sources or {}).values():
+        require_module(source)
+    spare = spare_outputs(target.logits.shape[1], target.labels, target.class_names)
     if spare is not None:
-        warnings.warn(str(spare), SpareOutputsWarning, stacklevel=2)
+        # The line that the user wrote is the one that called `diagnose`.
+        warnings.warn(str(spare), SpareOutputsWarning, stacklevel=3)
+    shared = SharedAttacks(target=target, sources=sources or {}, journal=journal)
     evidence = []
     for check, examine in CHECKS.items():
-        found = examine(probe)
+        found = examine(shared)
         say(f"{check}: {found.finding}")
         evidence.append(found)
     return Diagnosis(
-        model=name,
-        data=data_name,
-        threat=threat,
-        examples=len(probe.labels),
-        seed=seed,
+        model=target.name,
+        data=target.data_name,
+        threat=target.threat,
+        examples=len(target),
+        seed=target.seed,
         evidence=tuple(evidence),
         environment=environment(),
-        weights=weights,
+        weights=target.weights,
     )

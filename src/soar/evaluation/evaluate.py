@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
 from torch import nn
 
-from soar import values
-from soar.errors import UserError
+from soar.distributed import current
 from soar.evaluation.assess import assess
 from soar.evaluation.assessment import Assessment
-from soar.evaluation.examples import Examples, gather, require_some
-from soar.evaluation.first_look import MOST_EXAMPLES, first_look
+from soar.evaluation.examples import Data
+from soar.evaluation.first_look import first_look
+from soar.evaluation.inspection import SpareOutputsWarning
 from soar.evaluation.suites import Wanted, resolve
-from soar.inputs import check_batch_size
-from soar.model_state import require_module
+from soar.evaluation.target import Target
 from soar.progress import Mode
-from soar.threat import Threat, require_threat
+from soar.threat import Threat
 from soar.weights import Weights
 
 
 def evaluate(
     model: nn.Module,
-    data: Examples,
+    data: Data,
     threat: Threat,
     attacks: Wanted = "quick",
     *,
@@ -42,8 +41,8 @@ def evaluate(
     """Attack a model and return its clean and robust accuracy, with intervals.
 
     Every attack runs alone on all examples that are correctly classified, unless its suite gives it only what
-    earlier attacks have left. Before that the model is looked at, and what is odd about it is noted. Under
-    torchrun each process takes a part of the examples and all of them return the whole result.
+    earlier attacks have left. Before that the model's outputs are inspected, and what may mislead attacks is
+    noted. Under torchrun each process takes a part of the examples and all of them return the whole result.
 
     Args:
         model: any module that maps images in [0, 1] to logits
@@ -63,7 +62,7 @@ def evaluate(
         weights: what the model was filled with, for the record
 
     Raises:
-        UserError: if the data, an attack or the model's answers make no sense
+        UserError: if the data, an attack or the model's outputs cannot be used
 
     >>> import torch
     >>> from soar.threat import Linf
@@ -72,42 +71,45 @@ def evaluate(
     >>> found.accuracy("clean"), found.accuracy("FGSM"), found.worst_case
     (1.0, 0.5, 0.5)
     """
-    require_module(model)
-    require_threat(threat)
-    check_batch_size(batch_size)
-    _check(seed, name, data_name, class_names)
-    chosen = resolve(attacks)
-    examples = gather(data)
-    require_some(examples)
-    highest = int(examples.labels.max())
-    if class_names and highest >= len(class_names):
-        raise UserError(f"class_names: got {len(class_names)} names, but labels go up to {highest}")
-    found = assess(
-        model,
-        examples,
-        threat,
-        chosen,
+    plan = resolve(attacks)
+    target = Target(
+        model=model,
+        data=data,
+        threat=threat,
         seed=seed,
         batch_size=batch_size,
+        progress=progress,
         name=name,
         data_name=data_name,
-        progress=progress,
-        journal=journal,
-        fast=fast,
         class_names=class_names,
         weights=weights,
     )
-    if not check:
-        return found
-    some = examples.images[:MOST_EXAMPLES], examples.labels[:MOST_EXAMPLES]
-    return replace(found, diagnosis=first_look(model, *some, found, batch_size=batch_size))
+    return evaluate_target(target, plan, journal=journal, fast=fast, check=check)
 
 
-def _check(seed: int, name: str, data_name: str, class_names: tuple[str, ...]) -> None:
-    values.whole(seed, "seed")
-    values.text(name, "name")
-    values.text(data_name, "data_name")
-    if isinstance(class_names, str) or not isinstance(class_names, Sequence):
-        raise UserError(f"class_names: got a {type(class_names).__name__}, expected a tuple of names")
-    for one in class_names:
-        values.text(one, "class_names")
+def evaluate_target(
+    target: Target,
+    attacks: Wanted = "quick",
+    *,
+    journal: Path | None = None,
+    fast: bool = True,
+    check: bool = True,
+) -> Assessment:
+    """Attack a target as `evaluate` does, and return its clean and robust accuracy.
+
+    Args:
+        target: the model, its examples and the threat
+        attacks: a suite such as "quick" or "standard", an attack, or a list of them
+        journal: a file for what is found on the way
+        fast: attack a faster copy of the model
+        check: add what can be said about gradient masking for next to nothing
+
+    Raises:
+        UserError: if an attack or the model's outputs cannot be used
+    """
+    found = assess(target, resolve(attacks), journal=journal, fast=fast)
+    for note in found.notes:
+        if note.kind == "outputs" and current().is_main:
+            # The line that the user wrote is the one that called `evaluate`.
+            warnings.warn(str(note), SpareOutputsWarning, stacklevel=3)
+    return replace(found, diagnosis=first_look(target, found)) if check else found

@@ -21,8 +21,8 @@ _AT_ONCE = 256
 
 
 @dataclass(frozen=True)
-class Gathered:
-    """All examples in memory.
+class LabeledImages:
+    """Examples in memory.
 
     Args:
         images: uint8, or float in [0, 1]
@@ -35,16 +35,16 @@ class Gathered:
     index: Tensor
 
 
-Examples = (
+Data = (
     Split
     | tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]]
     | TorchDataset[Any]
     | DataLoader[Any]
-    | Gathered
+    | LabeledImages
 )
 
 
-def gather(data: Examples) -> Gathered:
+def gather(data: Data) -> LabeledImages:
     """Bring examples of any kind into memory.
 
     What a loader gives is held in memory, so that each attack meets the same pixels. Examples are known by
@@ -62,10 +62,10 @@ def gather(data: Examples) -> Gathered:
     >>> gather(torch.utils.data.TensorDataset(x, y)).labels
     tensor([1, 0, 1])
     """
-    if isinstance(data, Gathered):
+    if isinstance(data, LabeledImages):
         return data
     if isinstance(data, Split):
-        found = Gathered(data.images, data.labels, data.indices)
+        found = LabeledImages(data.images, data.labels, data.indices)
     elif isinstance(data, DataLoader | TorchDataset):
         found = _numbered(*_loaded(data))
     elif isinstance(data, tuple) and len(data) == 2 and all(isinstance(x, Tensor | np.ndarray) for x in data):
@@ -77,17 +77,9 @@ def gather(data: Examples) -> Gathered:
             " soar.data.load('cifar10').test, a pair (images, labels), or a torch Dataset or DataLoader"
         )
     check_images(found.images, found.labels)
-    return found
-
-
-def require_some(examples: Gathered) -> None:
-    """Refuse data without any image.
-
-    Raises:
-        UserError: if there is none
-    """
-    if not len(examples.labels):
+    if not len(found.labels):
         raise UserError("data: got no images, expected at least one")
+    return found
 
 
 def _tensor(given: Any, name: str) -> Tensor:
@@ -99,8 +91,8 @@ def _tensor(given: Any, name: str) -> Tensor:
         raise UserError(f"{name}: got {kind}, expected numbers ({first_line(error)})") from error
 
 
-def _numbered(images: Tensor, labels: Tensor) -> Gathered:
-    return Gathered(images, labels, torch.arange(len(labels) if labels.dim() else 0))
+def _numbered(images: Tensor, labels: Tensor) -> LabeledImages:
+    return LabeledImages(images, labels, torch.arange(len(labels) if labels.dim() else 0))
 
 
 def _loaded(data: TorchDataset[Any] | DataLoader[Any]) -> tuple[Tensor, Tensor]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from soar.errors import first_line
 from soar.evaluation.assessment import Assessment, AttackResult
+from soar.evaluation.checks import black_box, consistency, gradients, losses
+from soar.evaluation.checks.judgment import counted, not_made, share_of
+from soar.evaluation.checks.slopes import gradient_numbers
 from soar.evaluation.diagnosis import Diagnosis, Evidence
-from soar.evaluation.evidence import black_box, consistency, gradients, losses
-from soar.evaluation.evidence.judgment import counted, not_made, share_of
-from soar.evaluation.evidence.slopes import gradient_numbers
-from soar.model_state import placement, untouched
-from soar.prediction import as_input, predict
+from soar.evaluation.target import Target
+from soar.model_state import untouched
 from soar.text import percent
 
 # Shares of this many examples are known to within nine points, and their slopes cost less than PGD-3.
@@ -25,24 +25,19 @@ LEAST_STEPS = 20
 WITHOUT_GRADIENTS = ("Square", "SimBA", "Transfer")
 
 
-def first_look(
-    model: nn.Module, images: Tensor, labels: Tensor, found: Assessment, *, batch_size: int = 128
-) -> Diagnosis:
+def first_look(target: Target, found: Assessment) -> Diagnosis:
     """Look for masking with what an evaluation has found already, and the slopes at a few images.
 
     No attack is run; at most four passes forward and three backward over 128 images are made. The rules are
     those of the full diagnosis. It never raises, since a look at a result must not cost the result.
 
     Args:
-        model: the model that was evaluated; left as it was
-        images: some of its images, uint8 or float in [0, 1]
-        labels: their classes
+        target: the model that was evaluated, left as it was, and its examples
         found: what the evaluation found
-        batch_size: how many images are evaluated at once
     """
     evidence = [
         consistency.judge(found.notes),
-        _slopes(model, images[:MOST_EXAMPLES], labels[:MOST_EXAMPLES], found, batch_size),
+        _slopes(target),
         _by_loss(found),
         _by_black_box(found),
     ]
@@ -80,28 +75,18 @@ def one_line(diagnosis: Diagnosis) -> str:
     return f"{diagnosis.verdict}: {said}; {following}"
 
 
-def _slopes(
-    model: nn.Module, images: Tensor, labels: Tensor, found: Assessment, batch_size: int
-) -> Evidence | None:
-    """Look at the slopes at those of the images that are correctly classified."""
+def _slopes(target: Target) -> Evidence:
+    """Look at the slopes at those of the first images that are correctly classified."""
     try:
-        x = as_input(images, *placement(model))
-        with untouched(model):
-            said = predict(model, images, batch_size).argmax(dim=1)
-        right = (said == labels.to(x.device)).nonzero()[:, 0] if len(images) else said
-        if not len(right):
+        # Numbered anew: random points go by the place among these images.
+        few = replace(target, data=(target.images[:MOST_EXAMPLES], target.labels[:MOST_EXAMPLES]))
+        with untouched(few.model):
+            correct = few.correct
+        if not bool(correct.any()):
             return not_made(
                 gradients.CHECK, gradients.TITLE, gradients.RULE, "no clean image is correctly classified"
             )
-        numbers = gradient_numbers(
-            model,
-            x[right],
-            labels.to(x.device)[right],
-            found.threat,
-            index=right,
-            seed=found.seed,
-            batch_size=batch_size,
-        )
+        numbers = gradient_numbers(few.subset(correct))
     except Exception as error:  # whatever a model raises that was evaluated without gradients
         reason = first_line(error)
         return not_made(gradients.CHECK, gradients.TITLE, gradients.RULE, reason)

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from soar.errors import UserError, first_line
 from soar.evaluation.note import Note
-from soar.model_state import placement, untouched
-from soar.prediction import as_input, checked_logits, logits_of
+from soar.evaluation.target import Target
+from soar.model_state import untouched
+from soar.prediction import logits_of
 
 # Rounding, in units of the last place of the largest logit. A batch of another size takes other kernels,
 # which round more differently than the same ones do when run again.
@@ -26,46 +27,36 @@ class SpareOutputsWarning(UserWarning):
     """A model has more outputs than its data has classes."""
 
 
-def inspect(
-    model: nn.Module, images: Tensor, labels: Tensor, logits: object, *, batch_size: int = 128
-) -> tuple[Note, ...]:
-    """Refuse answers that cannot be evaluated and warn of those that mislead, each in one line.
+def inspect(target: Target) -> tuple[Note, ...]:
+    """Refuse outputs that cannot be evaluated and note those that mislead attacks, each in one line.
 
     At most two extra forward passes are made: the first batch again, and its first image alone. The latter is
     left out where there is only one image, and for randomized models, of which it would tell nothing. The
     model's modes, flags and buffers are left as they were, and so is the global generator.
 
     Args:
-        model: the model to evaluate, in any mode
-        images: images as `check_images` lets them pass
-        labels: their classes
-        logits: what the model answers to them in eval mode, asked with the same batch size
-        batch_size: how many images are evaluated at once
+        target: the model, in any mode, with its examples
 
     Returns:
-        Notes: probabilities in place of logits, random answers, answers that depend on the other images
+        Notes: probabilities in place of logits, random outputs, outputs that depend on the other images
         of the batch, layers that do not follow `model.eval()`. None for a sound model or without images.
 
     Raises:
-        UserError: if the answers are not one row of at least two finite logits for each image, if a label is
+        UserError: if the outputs are not one row of at least two finite logits for each image, if a label is
             not one of the classes, or if the model does not take a single image
 
-    >>> x = torch.tensor([[[[0.9, 0.2]]], [[[0.4, 0.5]]]])
-    >>> inspect(nn.Flatten(), x, torch.tensor([0, 1]), x.flatten(1))
+    >>> from soar.threat import Linf
+    >>> x, y = torch.tensor([[[[0.9, 0.2]]], [[[0.4, 0.5]]]]), torch.tensor([0, 1])
+    >>> inspect(Target(model=nn.Flatten(), data=(x, y), threat=Linf("0.1")))
     ()
-    >>> inspect(nn.Flatten(), x, torch.tensor([0, 2]), x.flatten(1))
-    Traceback (most recent call last):
-    soar.errors.UserError: labels: got 2 for image 1 (1 of 2 images), expected 0 to 1 for 2 classes
     """
-    if not len(images):
+    if not len(target):
         return ()
-    answers = checked_logits(logits, len(images))
-    _check_labels(labels, answers.shape[1])
-    batch = as_input(images[:batch_size], *placement(model))
+    model, logits, batch = target.model, target.logits, target.x[: target.batch_size]
     with untouched(model):
-        found = [_probabilities(answers), _randomness(model, batch, answers)]
-        if found[-1] is None and len(images) > 1:
-            found.append(_batch_dependence(model, batch, answers))
+        found = [_probabilities(logits), _randomness(model, batch, logits)]
+        if found[-1] is None and len(target) > 1:
+            found.append(_batch_dependence(model, batch, logits))
         found.append(_training_modes(model))
     return tuple(note for note in found if note is not None)
 
@@ -101,16 +92,6 @@ def spare_outputs(outputs: int, labels: Tensor, class_names: Sequence[str] = ())
         f"model: got {outputs} outputs for {known}, expected one for each class;"
         " an answer beyond the classes counts as wrong: use a last layer of the data's own",
     )
-
-
-def _check_labels(labels: Tensor, classes: int) -> None:
-    wrong = (labels < 0) | (labels >= classes)
-    if bool(wrong.any()):
-        first = int(wrong.nonzero()[0])
-        raise UserError(
-            f"labels: got {int(labels[first])} for image {first} ({int(wrong.sum())} of {len(labels)} images)"
-            f", expected 0 to {classes - 1} for {classes} classes"
-        )
 
 
 def _probabilities(logits: Tensor) -> Note | None:

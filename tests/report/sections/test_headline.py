@@ -6,8 +6,8 @@ from dataclasses import replace
 from importlib import resources
 
 from soar.evaluation import Note
+from soar.evaluation.checks.judgment import not_made
 from soar.evaluation.diagnosis import SEVERITY
-from soar.evaluation.evidence.judgment import not_made
 from soar.report.content import SIGNS, RunContent
 from soar.report.page import page
 from soar.report.sections.attacks import attacks

@@ -11,7 +11,7 @@ from torch import nn
 
 from soar.attacks import Outcomes, engine
 from soar.data import Split
-from soar.evaluation import work
+from soar.evaluation import target
 from soar.evaluation.attack_result import bits
 from soar.reproduce.measuring.attacks import accuracy, clean, journal_of
 from soar.reproduce.measuring.measurements import tidy
@@ -53,7 +53,7 @@ def test_an_attack_goes_on_from_its_journal(tmp_path: Path, monkeypatch: pytest.
         attacked.append(len(images))
         return original(model, attack, threat, images, *rest, **options)
 
-    monkeypatch.setattr(work, "run", counted)
+    monkeypatch.setattr(target, "run", counted)
     first, second = accuracy(asked), accuracy(asked)
     assert attacked == [3, 0]
     assert (first.value, first.forward) == (second.value, second.forward)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from soar.evaluation.evidence.slopes import gradient_numbers
+from soar.evaluation.checks.slopes import gradient_numbers
+from soar.evaluation.target import Target
 from soar.reproduce.measuring.subject import BATCH, Found, Subject
 
 _Z = 1.959963984540054
@@ -16,13 +17,18 @@ def confidence(subject: Subject) -> Found:
     Args:
         subject: network and images; the option `at` is clean, random or pgd1
     """
-    images, labels, index = subject.inputs()
     numbers = gradient_numbers(
-        subject.model, images, labels, subject.threat, index=index, seed=subject.seed, batch_size=BATCH
+        Target(
+            model=subject.model,
+            data=subject.split,
+            threat=subject.threat,
+            seed=subject.seed,
+            batch_size=BATCH,
+        )
     )
     name = f"confidence_{subject.options['at']}"
     value, deviation = 100 * getattr(numbers, name), 100 * getattr(numbers, f"{name}_std")
-    half = _Z * deviation / math.sqrt(len(labels))
+    half = _Z * deviation / math.sqrt(len(subject.split))
     # The share of pixels in which the gradient is not zero is a number of the paper's text.
     details = {"deviation": deviation, "entries": numbers.entries}
     return Found(value, value - half, value + half, forward=3, backward=3, details=details)

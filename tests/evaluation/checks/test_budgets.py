@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,15 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from soar.attacks import PGD, Attack
-from soar.evaluation.evidence import budgets
-from soar.evaluation.probe import Probe
+from soar.evaluation.checks import budgets
+from soar.evaluation.checks.shared import SharedAttacks
+from soar.evaluation.target import Target
 from soar.threat import L2, Linf, Threat
-from tests.evaluation.evidence.made import Behind, Linear, Wall, all_wrong, images, probe, rounded, told
+from tests.evaluation.checks.made import Behind, Linear, Wall, all_wrong, images, rounded, shared, told
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_on_a_linear_model_work_adds_nothing_and_room_everything(norm: str) -> None:
-    found = budgets.examine(probe(Linear(classes=2), norm=norm))
+    found = budgets.examine(shared(Linear(classes=2), norm=norm))
     assert found.finding == "sound" and found.advice == ""
     assert found.numbers["PGD-20"] == 0.5
     assert found.numbers["PGD-100"] == 0.5
@@ -33,7 +35,7 @@ def test_on_a_linear_model_work_adds_nothing_and_room_everything(norm: str) -> N
     ids=["saturated", "rounded", "wall"],
 )
 def test_without_slopes_even_an_attack_without_a_limit_fails(model: nn.Module, is_left: set[str]) -> None:
-    found = budgets.examine(probe(model))
+    found = budgets.examine(shared(model))
     assert found.finding == "masked" and "without a limit" in found.sentence
     for label in ("PGD-50", "PGD-50 margin"):
         left = found.numbers[f"{label} without a limit"]
@@ -52,7 +54,7 @@ def test_a_larger_ball_that_holds_less_is_told() -> None:
     x = 0.5 + (images(80) - 0.5) / 8
     with torch.no_grad():
         labels = model(x).argmax(dim=1)
-    under = Probe(model=model, data=(x, labels), threat=Linf(0.15))
+    under = SharedAttacks(target=Target(model=model, data=(x, labels), threat=Linf(0.15)))
     found = budgets.examine(under)
     assert found.finding == "masked" and "with more room" in found.sentence
     assert found.numbers["PGD-20"] == 0
@@ -102,7 +104,7 @@ def test_each_radius_is_compared_with_the_one_before_it() -> None:
 
 def test_a_radius_beyond_the_pixel_range_is_left_out() -> None:
     under = told(_leave({}))
-    under.threat = Linf(0.3)
+    under.target = replace(under.target, threat=Linf(0.3))
     found = budgets.examine(under)
     assert "PGD-20 at eps 0.6" in found.numbers and "PGD-20 at eps 1.2" not in found.numbers
 
@@ -118,7 +120,7 @@ def test_the_attack_without_a_limit_can_reach_every_image() -> None:
 
     for given, widest in ((Linf("8/255"), 1.0), (L2(0.5), 6.0)):
         under = told(leaves)
-        under.threat = given
+        under.target = replace(under.target, threat=given)
         budgets.examine(under)
         attack, threat = seen["PGD-50"]
         assert threat.radius >= widest and attack.steps * attack.step_length(threat.eps) >= widest
@@ -130,7 +132,9 @@ def test_a_model_that_always_says_the_same_need_not_break() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return 0 * x.flatten(1)[:, :2] + torch.tensor([1.0, 0.0])
 
-    under = Probe(model=Same(), data=(images(20), torch.zeros(20, dtype=torch.int64)), threat=Linf(0.1))
+    under = SharedAttacks(
+        target=Target(model=Same(), data=(images(20), torch.zeros(20, dtype=torch.int64)), threat=Linf(0.1))
+    )
     found = budgets.examine(under)
     assert found.finding == "sound" and found.numbers["PGD-20"] == 1
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from soar import losses, randomness
 from soar.attacks.pgd import climb, usual_step_length
+from soar.evaluation.target import Target
 from soar.model_state import untouched
 from soar.prediction import logits_of
 from soar.threat import Threat
@@ -103,36 +104,22 @@ def rounding(logits: Tensor) -> Tensor:
     return torch.finfo(logits.dtype).eps * logits.abs().amax(dim=1).clamp(min=1)
 
 
-def gradient_numbers(
-    model: nn.Module,
-    x: Tensor,
-    labels: Tensor,
-    threat: Threat,
-    *,
-    index: Tensor,
-    seed: int = 0,
-    batch_size: int = 128,
-) -> GradientNumbers:
-    """Measure the slopes at some images and the confidence there, nearby and one step up.
+def gradient_numbers(target: Target) -> GradientNumbers:
+    """Measure the gradients at the images and the confidence there, nearby and after one step of ascent.
 
     Three passes forward and three backward on each image; the model is left as it was. The confidence is that
     of the paper's table on it; PGD-1 is one step of 1.25 eps from a random point.
 
     Args:
-        model: any module that maps images in [0, 1] to logits
-        x: images as the model takes them, at least one, all correctly classified
-        labels: their classes
-        threat: what the adversary may do
-        index: identity of each example, for the random points
-        seed: seed of the random points
-        batch_size: how many images are evaluated at once
+        target: at least one image, all correctly classified
     """
+    model, threat = target.model, target.threat
     rows: list[dict[str, Tensor]] = []
     with untouched(model):
-        for part, y, names in zip(*(t.split(batch_size) for t in (x, labels, index)), strict=True):
+        for part, y, names in target.batches():
             logits, (ce, margin) = slopes(model, part, y, losses.cross_entropy, losses.margin)
             lost, margin_lost = is_lost(ce, logits, threat), is_lost(margin, logits, threat)
-            near = threat.random_start(part, randomness.key(seed, names.to(part.device), "confidence"))
+            near = threat.random_start(part, randomness.key(target.seed, names, "confidence"))
             near_logits, (uphill,) = slopes(model, near, y, losses.cross_entropy)
             one_up = climb(near, uphill, part, threat, float(usual_step_length(threat.eps, steps=1)))
             rows.append(
@@ -156,7 +143,7 @@ def gradient_numbers(
         if name.startswith("confidence")
     }
     return GradientNumbers(
-        examples=len(x), precision=str(logits.dtype).removeprefix("torch."), **means, **spreads
+        examples=len(target), precision=str(logits.dtype).removeprefix("torch."), **means, **spreads
     )
 
 

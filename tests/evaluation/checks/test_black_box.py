@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from soar.attacks import Attack, Square, Transfer
-from soar.evaluation.evidence import black_box
+from soar.evaluation.checks import black_box
 from soar.threat import Threat
-from tests.evaluation.evidence.made import Behind, Linear, Wall, all_wrong, probe, rounded, told
+from tests.evaluation.checks.made import Behind, Linear, Wall, all_wrong, rounded, shared, told
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_nothing_beats_the_gradients_of_a_linear_model(norm: str) -> None:
     found = black_box.examine(
-        probe(Linear(classes=2), norm=norm, sources={"itself": Linear(classes=2)}), queries=200
+        shared(Linear(classes=2), norm=norm, sources={"itself": Linear(classes=2)}), queries=200
     )
     assert found.finding == "sound" and found.excess == 0
     assert found.numbers["white-box"] == 0.5
@@ -22,7 +22,7 @@ def test_nothing_beats_the_gradients_of_a_linear_model(norm: str) -> None:
 
 
 def test_square_breaks_what_rounding_hides() -> None:
-    found = black_box.examine(probe(Behind(rounded), broken=0.9), queries=200)
+    found = black_box.examine(shared(Behind(rounded), broken=0.9), queries=200)
     assert found.finding == "masked" and "Square-200" in found.sentence
     assert found.numbers["white-box"] > 0.75  # type: ignore[operator]
     assert found.numbers["Square-200"] < 0.6  # type: ignore[operator]
@@ -30,7 +30,7 @@ def test_square_breaks_what_rounding_hides() -> None:
 
 def test_points_of_another_network_pass_a_wall() -> None:
     """The wall turns every search back; who comes from elsewhere need not climb it."""
-    found = black_box.examine(probe(Wall(), sources={"linear": Linear(classes=2)}), queries=50)
+    found = black_box.examine(shared(Wall(), sources={"linear": Linear(classes=2)}), queries=50)
     assert found.finding == "masked" and "from linear" in found.sentence
     assert found.numbers["PGD-20 from linear"] == 0.5
 

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from soar import losses
-from soar.evaluation.evidence.slopes import gradient_numbers, is_lost, rounding, slopes
+from soar.evaluation.checks.slopes import gradient_numbers, is_lost, rounding, slopes
+from soar.evaluation.target import Target
 from soar.model_state import placement
 from soar.threat import L2, Linf, Threat
-from tests.evaluation.evidence.made import Behind, Linear, images, rounded
+from tests.evaluation.checks.made import Behind, Linear, images, rounded
 
 BALL = Linf("0.05")
 
@@ -45,10 +46,9 @@ def test_a_slope_is_lost_where_the_ball_changes_the_loss_by_less_than_its_last_d
     assert is_lost(0 * unit, logits, threat).all()
 
 
-def measured(model: nn.Module, count: int = 40, threat: Threat = BALL, **options: int) -> dict[str, Any]:
+def measured(model: nn.Module, count: int = 40, threat: Threat = BALL, **options: Any) -> dict[str, Any]:
     x, y = right(model, count)
-    found = gradient_numbers(model, x, y, threat, index=torch.arange(count), **options)
-    return vars(found)
+    return vars(gradient_numbers(Target(model=model, data=(x, y), threat=threat, **options)))
 
 
 def test_a_linear_model_has_slopes_everywhere() -> None:
@@ -140,7 +140,7 @@ def test_the_model_is_left_as_it_was_after_three_passes() -> None:
     model, x = Counting(), images(10)
     before = {name: one.clone() for name, one in model.state_dict().items()}
     numbers = torch.get_rng_state()
-    gradient_numbers(model, x, torch.zeros(10, dtype=torch.int64), BALL, index=torch.arange(10))
+    gradient_numbers(Target(model=model, data=(x, torch.zeros(10, dtype=torch.int64)), threat=BALL))
     assert model.asked == 30
     assert model.training and all(one.requires_grad and one.grad is None for one in model.parameters())
     assert all(torch.equal(before[name], one) for name, one in model.state_dict().items())

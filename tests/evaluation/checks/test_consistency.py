@@ -5,11 +5,12 @@ import torch
 from torch import Tensor, nn
 
 from soar.evaluation import inspection
-from soar.evaluation.evidence import consistency
+from soar.evaluation.checks import consistency
+from soar.evaluation.checks.shared import SharedAttacks
 from soar.evaluation.note import Note
-from soar.evaluation.probe import Probe
+from soar.evaluation.target import Target
 from soar.threat import Linf
-from tests.evaluation.evidence.made import Linear, images
+from tests.evaluation.checks.made import Linear, images
 
 PIXELS = 36
 
@@ -76,10 +77,9 @@ def network(*middle: nn.Module) -> nn.Module:
         return nn.Sequential(*middle, nn.Flatten(), nn.Linear(PIXELS, 3))
 
 
-def probed(model: nn.Module, count: int = 12) -> Probe:
-    return Probe(
-        model=model, data=(images(count), torch.zeros(count, dtype=torch.int64)), threat=Linf("8/255")
-    )
+def probed(model: nn.Module) -> SharedAttacks:
+    data = images(12), torch.zeros(12, dtype=torch.int64)
+    return SharedAttacks(target=Target(model=model, data=data, threat=Linf("8/255")))
 
 
 def test_a_function_of_the_image_is_sound() -> None:
@@ -149,30 +149,27 @@ def test_the_model_is_left_as_it_was() -> None:
     before = {name: one.clone() for name, one in model.state_dict().items()}
     numbers = torch.get_rng_state()
     asked = probed(model)
-    asked.__dict__["logits"] = torch.zeros(12, 3)  # the clean predictions are not this check's
+    asked.target.__dict__["logits"] = torch.zeros(12, 3)  # the clean predictions are not this check's
     consistency.examine(asked)
     assert all(torch.equal(before[name], one) for name, one in model.state_dict().items())
     assert torch.equal(numbers, torch.get_rng_state()) and model.training
 
 
 def test_what_cannot_be_checked_is_said() -> None:
-    found = consistency.examine(probed(Linear(), count=0))
-    assert found.finding == "inconclusive" and "no images" in found.sentence
-    broken = probed(Linear(factor=float("nan")))
-    assert "NaN" in consistency.examine(broken).sentence
+    found = consistency.examine(probed(Linear(factor=float("nan"))))
+    assert found.finding == "inconclusive" and "NaN" in found.sentence
     alone = nn.Sequential(nn.Flatten(), Restless(nn.BatchNorm1d(PIXELS)), nn.Linear(PIXELS, 3))
     assert "error for a single image" in consistency.examine(probed(alone)).sentence
 
 
 def test_every_warning_of_an_inspection_is_known_and_others_are_not() -> None:
-    x, y = images(12), torch.zeros(12, dtype=torch.int64)
     for model, key in [
         (nn.Sequential(Linear(), nn.Softmax(dim=1)), "probabilities"),
         (network(Restless(nn.Dropout())), "random"),
         (Averaging(), "batch"),
         (network(Restless(nn.BatchNorm2d(1))), "modes"),
     ]:
-        notes = inspection.inspect(model, x, y, model(x))
+        notes = inspection.inspect(probed(model).target)
         assert key in consistency.judge(notes).numbers
         assert key in {note.kind for note in notes}
     # What counts is the kind: neither its own words nor those of another kind make a note of any other.

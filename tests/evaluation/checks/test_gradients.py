@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from soar.evaluation.evidence import gradients
-from soar.evaluation.evidence.slopes import GradientNumbers
-from soar.evaluation.probe import Probe
-from tests.evaluation.evidence.made import Behind, Linear, all_wrong, probe, rounded
+from soar.evaluation.checks import gradients
+from soar.evaluation.checks.shared import SharedAttacks
+from soar.evaluation.checks.slopes import GradientNumbers
+from tests.evaluation.checks.made import Behind, Linear, all_wrong, rounded, shared
 
 GOOD = GradientNumbers(
     examples=500,
@@ -31,19 +31,19 @@ GOOD = GradientNumbers(
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_a_linear_model_is_sound(norm: str) -> None:
-    found = gradients.examine(probe(Linear(), norm=norm))
+    found = gradients.examine(shared(Linear(), norm=norm))
     assert found.finding == "sound" and found.excess == 0 and found.advice == ""
     assert found.numbers["examples"] == 80
 
 
 def test_a_saturated_model_is_masked_by_its_loss() -> None:
-    found = gradients.examine(probe(Linear(factor=1e4)))
+    found = gradients.examine(shared(Linear(factor=1e4)))
     assert found.finding == "masked" and "the loss stops attacks" in found.sentence
     assert "standard" in found.advice and found.excess > 1
 
 
 def test_a_rounding_model_is_masked_by_itself() -> None:
-    found = gradients.examine(probe(Behind(rounded)))
+    found = gradients.examine(shared(Behind(rounded)))
     assert found.finding == "masked" and "the model itself hides it" in found.sentence
     assert "square" in found.advice
 
@@ -82,10 +82,10 @@ def test_the_sentence_names_what_is_wrong() -> None:
 
 
 def test_only_images_that_are_classified_right_are_looked_at() -> None:
-    whole = probe(Linear())
+    whole = shared(Linear()).target
     labels = torch.where(torch.arange(80) < 30, whole.labels, (whole.labels + 1) % 3)
-    some = Probe(model=whole.model, data=(whole.images, labels), threat=whole.threat)
-    assert gradients.examine(some).numbers["examples"] == 30
+    some = replace(whole, data=(whole.images, labels))
+    assert gradients.examine(SharedAttacks(target=some)).numbers["examples"] == 30
 
 
 def test_without_a_right_image_there_is_nothing_to_look_at() -> None:
@@ -106,5 +106,5 @@ class Gray(nn.Module):
 
 
 def test_the_precision_is_that_of_the_logits() -> None:
-    found = gradients.examine(probe(Gray()))
+    found = gradients.examine(shared(Gray()))
     assert found.numbers["precision"] == "bfloat16" and found.finding == "suspicious"

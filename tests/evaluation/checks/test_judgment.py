@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from soar.evaluation.evidence.judgment import Thresholds, counted, not_made, share_of
+from soar.evaluation.checks.judgment import Thresholds, counted, not_made, share_of
 from soar.evaluation.interval import paired
 
 LIMITS = Thresholds(suspicious=0.06, masked=0.12)

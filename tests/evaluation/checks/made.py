@@ -1,4 +1,4 @@
-"""Models of which is known whether they hide their gradients, and probes whose answers are given."""
+"""Models of which is known whether they hide their gradients, and attacks whose outcomes are given."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from soar import randomness
 from soar.attacks import Attack
-from soar.evaluation.probe import Probe
+from soar.evaluation.checks.shared import SharedAttacks
+from soar.evaluation.target import Target
 from soar.threat import L2, Linf, Threat
 
 SHAPE = (1, 6, 6)
@@ -88,22 +89,23 @@ def images(count: int = 80) -> Tensor:
     )
 
 
-def probe(
+def shared(
     model: nn.Module, *, norm: str = "linf", count: int = 80, broken: float = 0.5, **options: Any
-) -> Probe:
-    """Probe a model at a radius within which this share of a linear model's images have a way out."""
+) -> SharedAttacks:
+    """Attack a model at a radius within which this share of a linear model's images have a way out."""
     x, last = images(count), round(broken * count)
     with torch.no_grad():
         labels = model(x).argmax(dim=1)
     linear = next((one for one in model.modules() if isinstance(one, Linear)), Linear())
     distances = linear.distances(x, labels, dual=1 if norm == "linf" else 2).abs().sort().values
     eps = round(float(distances[last - 1 : last + 1].mean()), 6)
-    return Probe(model=model, data=(x, labels), threat=Linf(eps) if norm == "linf" else L2(eps), **options)
+    threat = Linf(eps) if norm == "linf" else L2(eps)
+    return SharedAttacks(target=Target(model=model, data=(x, labels), threat=threat), **options)
 
 
 @dataclass(kw_only=True)
-class Told(Probe):
-    """A probe that is told what attacks leave: a share of the examples, the first ones.
+class Told(SharedAttacks):
+    """Attacks whose outcomes are given: they leave a share of the examples, the first ones.
 
     Args:
         leaves: gives the share for an attack, a threat and a temperature
@@ -114,8 +116,8 @@ class Told(Probe):
     def robust(
         self, attack: Attack[Any], *, threat: Threat | None = None, temperature: float = 1.0
     ) -> Tensor:
-        share = self.leaves(attack, threat or self.threat, temperature)
-        count = len(self.labels)
+        share = self.leaves(attack, threat or self.target.threat, temperature)
+        count = len(self.target)
         return torch.arange(count) < round(share * count)
 
 
@@ -125,16 +127,17 @@ def told(
     factor: float = 1.0,
     **options: Any,
 ) -> Told:
-    """Make a probe of a linear model that is right everywhere, with the answers of attacks given."""
+    """Make attacks with given outcomes on a linear model that is correct everywhere."""
     model, x = Linear(factor), images(count)
     with torch.no_grad():
         labels = model(x).argmax(dim=1)
-    return Told(model=model, data=(x, labels), threat=Linf("8/255"), leaves=leaves, **options)
+    target = Target(model=model, data=(x, labels), threat=Linf("8/255"))
+    return Told(target=target, leaves=leaves, **options)
 
 
-def all_wrong() -> Probe:
-    """A probe of a model that is wrong on every clean image."""
+def all_wrong() -> SharedAttacks:
+    """Attacks on a model that misclassifies every clean image."""
     model, x = Linear(), images(10)
     with torch.no_grad():
         labels = model(x).argmin(dim=1)
-    return Probe(model=model, data=(x, labels), threat=Linf("8/255"))
+    return SharedAttacks(target=Target(model=model, data=(x, labels), threat=Linf("8/255")))

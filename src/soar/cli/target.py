@@ -1,4 +1,4 @@
-"""What a command looks at: a run folder, or a model from elsewhere, with its data and its threat."""
+"""What a command evaluates: a run folder, or a model from elsewhere, with its data and its threat."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from soar.cli.common import mode
 from soar.errors import UserError
 from soar.files import ready_folder
 from soar.locks import reservation, reserved
@@ -18,13 +18,13 @@ from soar.locks import reservation, reserved
 if TYPE_CHECKING:
     from torch import nn
 
-    from soar.data import Dataset, Split
+    from soar.data import Split
     from soar.distributed import World
-    from soar.threat import Threat
+    from soar.evaluation.target import Target
     from soar.weights import Weights
 
 
-def add_subject_flags(parser: argparse.ArgumentParser, *, examples: str) -> None:
+def add_target_flags(parser: argparse.ArgumentParser, *, examples: str) -> None:
     """Declare what to look at, on which data and against what.
 
     Args:
@@ -63,41 +63,26 @@ def add_checkpoint_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@dataclass(frozen=True)
-class Subject:
-    """What is looked at, on what, against what."""
+def target(arguments: argparse.Namespace, *, examples: int | None = None) -> Target:
+    """Open the model, the data and the threat that the flags of `add_target_flags` name.
 
-    model: nn.Module
-    name: str
-    data: Dataset
-    threat: Threat
-    weights: Weights | None
-    """what the model was filled with"""
-    folder: Path
-    """where results go"""
-
-    def split(self, name: str, examples: int | None) -> Split:
-        """Return the first so many images of a split, or all."""
-        split: Split = getattr(self.data, name)
-        return split if examples is None else split.first(examples)
-
-
-def subject(arguments: argparse.Namespace) -> Subject:
-    """Open what the flags of `add_subject_flags` name.
+    Args:
+        arguments: with those flags
+        examples: how many images without --examples; all by default
 
     Raises:
         UserError: if the flags contradict each other or name nothing
     """
-    return _external(arguments) if arguments.model else _from_run(arguments)
+    count: int | None = examples if arguments.examples is None else arguments.examples
+    return _external(arguments, count) if arguments.model else _from_run(arguments, count)
 
 
 @contextmanager
-def result_file(arguments: argparse.Namespace, folder: Path, name: str, world: World) -> Iterator[Path]:
+def result_file(arguments: argparse.Namespace, name: str, world: World) -> Iterator[Path]:
     """Reserve a JSON file that does not exist yet, so that no result is lost, of whatever process.
 
     Args:
-        arguments: with the flag --output
-        folder: where it is without that flag
+        arguments: with the flag --output, and the run folder where it is without that flag
         name: what it is called without that flag
         world: the processes that share the work; one of them holds the reservation
 
@@ -105,6 +90,7 @@ def result_file(arguments: argparse.Namespace, folder: Path, name: str, world: W
         UserError: if it exists, another process is about to write it, or it cannot be written
     """
     wanted: Path | None = arguments.output
+    folder: Path = arguments.run_folder or Path()
     with ExitStack() as held:
 
         def reserve() -> Path:
@@ -119,9 +105,10 @@ def result_file(arguments: argparse.Namespace, folder: Path, name: str, world: W
         yield world.on_main(reserve)
 
 
-def _from_run(arguments: argparse.Namespace) -> Subject:
+def _from_run(arguments: argparse.Namespace, examples: int | None) -> Target:
     """Take model, weights, data and threat from a run folder; flags may change data and threat."""
     from soar import data, runs, threat
+    from soar.evaluation.target import Target
 
     if arguments.run_folder is None:
         raise UserError("which model? Give a run folder, or --model MODULE:CALLABLE and --weights FILE")
@@ -129,22 +116,24 @@ def _from_run(arguments: argparse.Namespace) -> Subject:
         raise UserError("--weights goes with --model; a run folder has its own weights")
     opened = runs.find(arguments.run_folder, arguments.checkpoint)
     recipe = opened.recipe
-    limits = threat.threat(arguments.norm or recipe.threat.norm, arguments.eps or recipe.threat.eps)
-    own = opened.data(arguments.root)
     other = arguments.data is not None and arguments.data != recipe.data.name
-    return Subject(
-        model=opened.trained_model(own),
-        name=str(opened.path),
-        data=data.load(arguments.data, root=arguments.root, seed=recipe.seed) if other else own,
-        threat=limits,
-        weights=opened.weights(),
-        folder=opened.path,
+    return Target.from_run(
+        opened,
+        root=arguments.root,
+        data=data.load(arguments.data, root=arguments.root, seed=recipe.seed) if other else None,
+        split=arguments.split,
+        examples=examples,
+        threat=threat.threat(arguments.norm or recipe.threat.norm, arguments.eps or recipe.threat.eps),
+        seed=arguments.seed,
+        batch_size=arguments.batch_size,
+        progress=mode(arguments),
     )
 
 
-def _external(arguments: argparse.Namespace) -> Subject:
+def _external(arguments: argparse.Namespace, examples: int | None) -> Target:
     """Build a model from elsewhere."""
     from soar import data, threat
+    from soar.evaluation.target import Target
 
     if arguments.run_folder is not None:
         raise UserError(f"got both the run {arguments.run_folder} and --model; give one of them")
@@ -153,13 +142,19 @@ def _external(arguments: argparse.Namespace) -> Subject:
             raise UserError(f"--model needs --{flag} too")
     limits = threat.threat(arguments.norm or "linf", arguments.eps)
     model, weights = external_model(arguments)
-    return Subject(
+    source = data.load(arguments.data, root=arguments.root)
+    split: Split = getattr(source, arguments.split)
+    return Target(
         model=model,
-        name=arguments.model if arguments.weights is None else f"{arguments.model} {arguments.weights}",
-        data=data.load(arguments.data, root=arguments.root),
+        data=split if examples is None else split.first(examples),
         threat=limits,
+        seed=arguments.seed,
+        batch_size=arguments.batch_size,
+        progress=mode(arguments),
+        name=arguments.model if arguments.weights is None else f"{arguments.model} {arguments.weights}",
+        data_name=f"{source.name} ({arguments.split})",
+        class_names=tuple(source.classes),
         weights=weights,
-        folder=Path(),
     )
 
 

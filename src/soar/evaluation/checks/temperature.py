@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from soar.evaluation.checks.judgment import HALVED, Thresholds, not_made, share_of
+from soar.evaluation.checks.shared import PGD_CE, SharedAttacks
 from soar.evaluation.diagnosis import Evidence, Verdict
-from soar.evaluation.evidence.attacks import PGD_CE
-from soar.evaluation.evidence.judgment import HALVED, Thresholds, not_made, share_of
-from soar.evaluation.probe import Probe
+from soar.evaluation.target import Target
 from soar.losses import margin
 from soar.text import percent
 
@@ -27,20 +27,20 @@ MEANING: dict[Verdict, str] = {
 }
 
 
-def examine(probe: Probe) -> Evidence:
+def examine(shared: SharedAttacks) -> Evidence:
     """Repeat an attack on the cross-entropy with the logits divided by a temperature.
 
     Dividing all logits by one number changes no prediction, so the network is the same and so is the attack;
     only the loss between them is no longer flat.
 
     Args:
-        probe: the model under diagnosis
+        shared: the model under diagnosis
     """
-    if not probe.correct.any():
+    if not shared.target.correct.any():
         return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
-    gap, temperature = softening(probe)
-    before = probe.robust(PGD_CE)
-    after = before if temperature == 1 else probe.robust(PGD_CE, temperature=temperature)
+    gap, temperature = softening(shared.target)
+    before = shared.robust(PGD_CE)
+    after = before if temperature == 1 else shared.robust(PGD_CE, temperature=temperature)
     found = LIMITS.compare(before, after)
     judged = found.judged
     if temperature == 1:
@@ -70,15 +70,15 @@ def examine(probe: Probe) -> Evidence:
     )
 
 
-def softening(probe: Probe) -> tuple[float, float]:
-    """Return the median lead of right answers over the next class, and the temperature that makes it `GAP`.
+def softening(target: Target) -> tuple[float, float]:
+    """Return the median lead of correct predictions over the next class, and the temperature for `GAP`.
 
     Args:
-        probe: the model under diagnosis; at least one image is correctly classified
+        target: at least one of its images is correctly classified
 
     Returns:
         The lead in logits, and the temperature, which is at least 1.
     """
-    leads = -margin(probe.logits, probe.labels)[probe.correct.to(probe.logits.device)]
-    gap = float(leads.double().median())
+    leads = -margin(target.logits, target.y)
+    gap = float(leads[target.correct.to(leads.device)].double().median())
     return gap, max(1.0, gap / GAP)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from soar.evaluation.checks.judgment import HALVED, Thresholds, not_made, share_of
+from soar.evaluation.checks.shared import ON_CROSS_ENTROPY, ON_MARGINS, SharedAttacks
 from soar.evaluation.diagnosis import Evidence, Verdict
-from soar.evaluation.evidence.attacks import ON_CROSS_ENTROPY, ON_MARGINS, survivors
-from soar.evaluation.evidence.judgment import HALVED, Thresholds, not_made, share_of
-from soar.evaluation.probe import Probe
 from soar.text import percent
 
 CHECK = "losses"
@@ -22,18 +21,18 @@ MEANING: dict[Verdict, str] = {
 }
 
 
-def examine(probe: Probe) -> Evidence:
+def examine(shared: SharedAttacks) -> Evidence:
     """Compare what the two kinds of attack leave, on the same examples and with the same budget.
 
     Cross-entropy loses its slope where the softmax saturates; the margin and the difference-of-logits ratio
     do not. A network that is robust for one of them only is not robust.
 
     Args:
-        probe: the model under diagnosis
+        shared: the model under diagnosis
     """
-    if not probe.correct.any():
+    if not shared.target.correct.any():
         return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
-    of_entropy, of_margins = survivors(probe, *ON_CROSS_ENTROPY), survivors(probe, *ON_MARGINS)
+    of_entropy, of_margins = shared.survivors(*ON_CROSS_ENTROPY), shared.survivors(*ON_MARGINS)
     found = LIMITS.compare(of_entropy, of_margins)
     judged = found.judged
     entropy, margins = share_of(of_entropy), share_of(of_margins)
@@ -45,7 +44,7 @@ def examine(probe: Probe) -> Evidence:
         f" {percent(entropy)}: {MEANING[judged.finding]}.",
         rule=RULE,
         numbers={
-            **{attack.label: share_of(probe.robust(attack)) for attack in ON_CROSS_ENTROPY + ON_MARGINS},
+            **{attack.label: share_of(shared.robust(attack)) for attack in ON_CROSS_ENTROPY + ON_MARGINS},
             "all on cross-entropy": entropy,
             "all on margins": margins,
             "difference": found.difference,

@@ -5,14 +5,15 @@ from typing import Any
 import pytest
 
 from soar.attacks import Attack
-from soar.evaluation.evidence import attacks, losses
+from soar.evaluation.checks import losses
+from soar.evaluation.checks.shared import ON_CROSS_ENTROPY, ON_MARGINS
 from soar.threat import Threat
-from tests.evaluation.evidence.made import Linear, all_wrong, probe, told
+from tests.evaluation.checks.made import Linear, all_wrong, shared, told
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_on_a_linear_model_all_attacks_are_exact(norm: str) -> None:
-    found = losses.examine(probe(Linear(classes=2), norm=norm))
+    found = losses.examine(shared(Linear(classes=2), norm=norm))
     assert found.finding == "sound" and found.advice == ""
     assert found.numbers["all on margins"] == 0.5 == found.numbers["all on cross-entropy"]
 
@@ -20,14 +21,14 @@ def test_on_a_linear_model_all_attacks_are_exact(norm: str) -> None:
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_margins_are_exact_with_three_classes_too(norm: str) -> None:
     """Cross-entropy flees from all other classes at once, so it misses the nearest now and then."""
-    found = losses.examine(probe(Linear(), norm=norm))
+    found = losses.examine(shared(Linear(), norm=norm))
     assert found.finding == "sound" and found.numbers["all on margins"] == 0.5
     assert found.numbers["all on cross-entropy"] == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_saturated_softmax_hides_the_way_from_cross_entropy_only() -> None:
     """In float32 the slope of the cross-entropy is exactly zero where p_y rounds to 1."""
-    found = losses.examine(probe(Linear(factor=1e4)))
+    found = losses.examine(shared(Linear(factor=1e4)))
     assert found.finding == "masked" and "not the network" in found.sentence
     assert found.numbers["all on margins"] == 0.5
     assert found.numbers["PGD-20"] > 0.8  # type: ignore[operator]
@@ -36,7 +37,7 @@ def test_a_saturated_softmax_hides_the_way_from_cross_entropy_only() -> None:
 
 def _leave(entropy: float, margins: float) -> Any:
     def leaves(attack: Attack[Any], threat: Threat, temperature: float) -> float:
-        return entropy if attack in attacks.ON_CROSS_ENTROPY else margins
+        return entropy if attack in ON_CROSS_ENTROPY else margins
 
     return leaves
 
@@ -63,7 +64,7 @@ def test_both_sides_have_the_same_budget() -> None:
     def budget(several: Any) -> int:
         return sum(attack.budget * attack.entries(10) for attack in several)
 
-    assert budget(attacks.ON_CROSS_ENTROPY) == budget(attacks.ON_MARGINS)
+    assert budget(ON_CROSS_ENTROPY) == budget(ON_MARGINS)
 
 
 def test_the_sentence_names_what_each_side_leaves() -> None:

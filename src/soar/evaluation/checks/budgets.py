@@ -8,11 +8,10 @@ from fractions import Fraction
 
 from soar import epsilon
 from soar.attacks import PGD
+from soar.evaluation.checks.judgment import Judgment, Thresholds, counted, not_made, share_of
+from soar.evaluation.checks.shared import PGD_CE, SharedAttacks
 from soar.evaluation.diagnosis import Evidence
-from soar.evaluation.evidence.attacks import PGD_CE
-from soar.evaluation.evidence.judgment import Judgment, Thresholds, counted, not_made, share_of
 from soar.evaluation.interval import paired
-from soar.evaluation.probe import Probe
 from soar.text import percent
 from soar.threat import L2, Linf, Threat
 
@@ -50,18 +49,18 @@ class _Part:
     numbers: dict[str, float]
 
 
-def examine(probe: Probe) -> Evidence:
+def examine(shared: SharedAttacks) -> Evidence:
     """Return an attack more of everything, and see whether it behaves as a working attack must.
 
     Args:
-        probe: the model under diagnosis
+        shared: the model under diagnosis
     """
-    if not probe.correct.any():
+    if not shared.target.correct.any():
         return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
-    parts = [_effort(probe, LONGER), _effort(probe, OFTENER), *_radii(probe), *_unbounded(probe)]
+    parts = [_effort(shared, LONGER), _effort(shared, OFTENER), *_radii(shared), *_unbounded(shared)]
     gravest = max(parts, key=lambda part: part.judged.gravity)
     is_sound = gravest.judged.finding == "sound"
-    usual = share_of(probe.robust(PGD_CE))
+    usual = share_of(shared.robust(PGD_CE))
     if is_sound:
         shown = ", ".join(f"{part.what} {percent(part.left)}" for part in parts)
         sentence = f"{PGD_CE.label} leaves {percent(usual)}; {shown}: nothing odd."
@@ -82,9 +81,9 @@ def examine(probe: Probe) -> Evidence:
     )
 
 
-def _effort(probe: Probe, attack: PGD) -> _Part:
+def _effort(shared: SharedAttacks, attack: PGD) -> _Part:
     """Compare an attack that works harder with the usual one."""
-    before, after = probe.robust(PGD_CE), probe.robust(attack)
+    before, after = shared.robust(PGD_CE), shared.robust(attack)
     fall, low, high = paired(before, after)
     judged = max(FALL.judge(fall, low), RISE.judge(-fall, -high), key=lambda one: one.gravity)
     why = (
@@ -95,15 +94,15 @@ def _effort(probe: Probe, attack: PGD) -> _Part:
     return _Part(label, share_of(after), judged, why, numbers)
 
 
-def _radii(probe: Probe) -> list[_Part]:
+def _radii(shared: SharedAttacks) -> list[_Part]:
     """Compare each larger radius with the one before it."""
     parts = []
-    smaller, before = probe.threat, probe.robust(PGD_CE)
+    smaller, before = shared.target.threat, shared.robust(PGD_CE)
     for factor in FACTORS:
-        if probe.threat.eps * factor > _everything(probe).eps:
+        if shared.target.threat.eps * factor > _everything(shared).eps:
             break
-        larger = probe.threat.scaled(Fraction(factor))
-        after = probe.robust(PGD_CE, threat=larger)
+        larger = shared.target.threat.scaled(Fraction(factor))
+        after = shared.robust(PGD_CE, threat=larger)
         rise, low, high = paired(after, before)
         label = f"{PGD_CE.label} at eps {epsilon.show(larger.eps)}"
         numbers = {label: share_of(after), f"{label} rise": rise, f"{label} low": low, f"{label} high": high}
@@ -116,19 +115,19 @@ def _radii(probe: Probe) -> list[_Part]:
     return parts
 
 
-def _unbounded(probe: Probe) -> list[_Part]:
+def _unbounded(shared: SharedAttacks) -> list[_Part]:
     """Let attacks choose any image.
 
     The other images of the data are among them. Where the model gives them other answers, there are points
     that fool it, and only a search without guidance misses them all.
     """
-    if len(probe.logits.argmax(dim=1).unique()) < 2:
+    if len(shared.target.logits.argmax(dim=1).unique()) < 2:
         return []
-    threat = _everything(probe)
+    threat = _everything(shared)
     parts = []
     for loss in ("ce", "margin"):
         attack = PGD(steps=STEPS, step_size=threat.eps / STEPS_ACROSS, random_start=False, loss=loss)
-        share, low, high = counted(probe.robust(attack, threat=threat))
+        share, low, high = counted(shared.robust(attack, threat=threat))
         label = f"{attack.label} without a limit"
         numbers = {label: share, f"{label} low": low, f"{label} high": high}
         why = "it may choose any image, so the gradients do not show it the way"
@@ -136,8 +135,8 @@ def _unbounded(probe: Probe) -> list[_Part]:
     return parts
 
 
-def _everything(probe: Probe) -> Threat:
+def _everything(shared: SharedAttacks) -> Threat:
     """Return the threat whose ball around any image holds all images."""
-    if isinstance(probe.threat, Linf):
+    if isinstance(shared.target.threat, Linf):
         return Linf(1)
-    return L2(Fraction(math.isqrt(probe.x[0].numel() - 1) + 1))
+    return L2(Fraction(math.isqrt(shared.target.x[0].numel() - 1) + 1))

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from soar.errors import UserError
 from soar.evaluation import inspection
+from soar.evaluation.checks.judgment import not_made
+from soar.evaluation.checks.shared import SharedAttacks
 from soar.evaluation.diagnosis import Evidence
-from soar.evaluation.evidence.judgment import not_made
 from soar.evaluation.note import Note, NoteKind
-from soar.evaluation.probe import Probe
 from soar.model_state import placement, untouched
 from soar.prediction import logits_of
 
@@ -84,19 +84,16 @@ def judge(notes: Sequence[Note], *, told: str = "", numbers: dict[str, int] | No
     )
 
 
-def examine(probe: Probe) -> Evidence:
+def examine(shared: SharedAttacks) -> Evidence:
     """Ask the same again in other ways: twice, alone, and with the same random numbers."""
-    if not len(probe.labels):
-        return not_made(CHECK, TITLE, RULE, "there are no images")
-    left_on = inspection.in_training(probe.model)
+    target = shared.target
+    left_on = inspection.in_training(target.model)
     try:
-        notes = inspection.inspect(
-            probe.model, probe.images, probe.labels, probe.logits, batch_size=probe.batch_size
-        )
+        notes = inspection.inspect(target)
     except UserError as error:
         return not_made(CHECK, TITLE, RULE, str(error))
-    batch = probe.x[: probe.batch_size]
-    changed, drift = _changed_buffers(probe.model, batch), _drift(probe.model, batch)
+    batch = target.x[: target.batch_size]
+    changed, drift = _changed_buffers(target.model, batch), _drift(target.model, batch)
     if changed or drift:
         what = (
             f"answers that differ by {drift}" if drift else f"{len(changed)} changed buffers ({changed[0]})"

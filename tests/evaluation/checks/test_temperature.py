@@ -6,38 +6,38 @@ from typing import Any
 import pytest
 
 from soar.attacks import Attack
-from soar.evaluation.evidence import temperature
+from soar.evaluation.checks import temperature
 from soar.losses import margin
 from soar.threat import Threat
-from tests.evaluation.evidence.made import Linear, all_wrong, probe, told
+from tests.evaluation.checks.made import Linear, all_wrong, shared, told
 
 
 def test_softening_brings_the_way_back() -> None:
     """A linear model times 1e4 is the same model; only the softmax of float32 cannot tell."""
-    found = temperature.examine(probe(Linear(factor=1e4, classes=2)))
+    found = temperature.examine(shared(Linear(factor=1e4, classes=2)))
     assert found.finding == "masked" and "not the network, was" in found.sentence
     assert found.numbers["PGD-20"] > 0.8  # type: ignore[operator]
     assert found.numbers["PGD-20 softened"] == 0.5
 
 
 def test_a_model_without_saturation_needs_nothing_undone() -> None:
-    under = probe(Linear())
+    under = shared(Linear())
     found = temperature.examine(under)
     assert found.finding == "sound" and found.numbers["temperature"] == 1
     assert found.numbers["difference"] == 0 and "no saturation had to be undone" in found.sentence
 
 
 def test_the_temperature_follows_the_factor() -> None:
-    gap, _ = temperature.softening(probe(Linear()))
+    gap, _ = temperature.softening(shared(Linear()).target)
     assert gap < temperature.GAP
     for factor in (10, 1000):
-        scaled, chosen = temperature.softening(probe(Linear(factor)))
+        scaled, chosen = temperature.softening(shared(Linear(factor)).target)
         assert scaled == pytest.approx(factor * gap, rel=1e-5)
         assert chosen == pytest.approx(max(1, factor * gap / temperature.GAP), rel=1e-5)
 
 
 def test_only_right_answers_count_for_the_gap() -> None:
-    under = probe(Linear(10))
+    under = shared(Linear(10)).target
     labels = under.labels.clone()
     labels[40:] = under.logits[40:].argmin(dim=1)
     under = replace(under, data=(under.x, labels))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from soar.attacks import Attack, Square, Transfer
+from soar.evaluation.checks.judgment import Thresholds, counted, not_made, share_of
+from soar.evaluation.checks.shared import ON_CROSS_ENTROPY, ON_MARGINS, PGD_CE, SharedAttacks
 from soar.evaluation.diagnosis import Evidence
-from soar.evaluation.evidence.attacks import ON_CROSS_ENTROPY, ON_MARGINS, PGD_CE, survivors
-from soar.evaluation.evidence.judgment import Thresholds, counted, not_made, share_of
-from soar.evaluation.probe import Probe
 from soar.text import percent
 
 CHECK = "black box"
@@ -20,22 +19,22 @@ RULE = f"examples that all white-box attacks leave and one without gradients bre
 NO_SOURCE = " No other network was given to transfer attacks from (--source RUN)."
 
 
-def examine(probe: Probe, *, queries: int = 1000) -> Evidence:
+def examine(shared: SharedAttacks, *, queries: int = 1000) -> Evidence:
     """Count what survives all white-box attacks but fall to Square or to another network's points.
 
     Whoever sees the gradients can do all that others can, and more. Where less is found with them, they
     lead nowhere.
 
     Args:
-        probe: the model under diagnosis; its sources are the networks to transfer from
+        shared: the model under diagnosis; its sources are the networks to transfer from
         queries: how many predictions Square may ask for an image
     """
-    if not probe.correct.any():
+    if not shared.target.correct.any():
         return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
-    left = survivors(probe, *ON_CROSS_ENTROPY, *ON_MARGINS)
+    left = shared.survivors(*ON_CROSS_ENTROPY, *ON_MARGINS)
     attacks: list[Attack[Any]] = [Square(queries=queries)]
-    attacks += [Transfer(source=one, source_name=name, attack=PGD_CE) for name, one in probe.sources.items()]
-    found = {attack.label: probe.robust(attack) for attack in attacks}
+    attacks += [Transfer(source=one, source_name=name, attack=PGD_CE) for name, one in shared.sources.items()]
+    found = {attack.label: shared.robust(attack) for attack in attacks}
     numbers: dict[str, float | int | str | None] = {"white-box": share_of(left)}
     for label, robust in found.items():
         numbers |= {label: share_of(robust), f"{label} alone breaks": share_of(left & ~robust)}
@@ -48,11 +47,11 @@ def examine(probe: Probe, *, queries: int = 1000) -> Evidence:
         check=CHECK,
         title=TITLE,
         finding=judged.finding,
-        sentence=sentence + ("" if probe.sources else NO_SOURCE),
+        sentence=sentence + ("" if shared.sources else NO_SOURCE),
         rule=RULE,
         numbers=numbers | {"difference": broken, "low": low, "high": high},
         excess=judged.excess,
-        advice=_advice(is_sound=is_sound, has_source=bool(probe.sources)),
+        advice=_advice(is_sound=is_sound, has_source=bool(shared.sources)),
     )
 
 

@@ -12,11 +12,12 @@ from soar.attacks import PGD, perturb
 from soar.attacks.pgd import climb
 from soar.curvature import exact_product
 from soar.errors import UserError
+from soar.evaluation.checks.judgment import Thresholds, not_made
+from soar.evaluation.checks.shared import SharedAttacks
+from soar.evaluation.checks.slopes import rounding, slopes
 from soar.evaluation.diagnosis import Evidence
-from soar.evaluation.evidence.judgment import Thresholds, not_made
-from soar.evaluation.evidence.slopes import rounding, slopes
 from soar.evaluation.interval import wilson
-from soar.evaluation.probe import Probe
+from soar.evaluation.target import Target
 from soar.model_state import untouched
 from soar.prediction import logits_of
 from soar.text import percent
@@ -65,35 +66,21 @@ class TaylorNumbers:
     """between the slopes at the image and at PGD's end"""
 
 
-def taylor_numbers(
-    model: nn.Module,
-    x: Tensor,
-    labels: Tensor,
-    threat: Threat,
-    *,
-    index: Tensor,
-    seed: int = 0,
-    batch_size: int = 128,
-) -> TaylorNumbers:
+def taylor_numbers(target: Target) -> TaylorNumbers:
     """Compare the cross-entropy on the way to PGD's end with its expansions at the image.
 
     Args:
-        model: any module that maps images in [0, 1] to logits; left as it was
-        x: images as the model takes them, at least one, all correctly classified
-        labels: their classes
-        threat: what the adversary may do
-        index: identity of each example
-        seed: seed of the attack
-        batch_size: how many images are evaluated at once
+        target: at least one image, all correctly classified; the model is left as it was
     """
+    model, threat = target.model, target.threat
     rows: list[dict[str, Tensor]] = []
     with untouched(model):
-        for part, y, names in zip(*(t.split(batch_size) for t in (x, labels, index)), strict=True):
+        for part, y, names in target.batches():
             logits, (slope,) = slopes(model, part, y, losses.cross_entropy)
             row = _first_step(model, part, y, logits, slope, threat)
             # Without any slope there is no way to follow, and a model that cuts the graph refuses attacks.
             if bool((slope != 0).any()):
-                end = perturb(model, ATTACK, threat, part, y, index=names.to(part.device), seed=seed, step=0)
+                end = perturb(model, ATTACK, threat, part, y, index=names, seed=target.seed, step=0)
                 row |= _along(model, part, y, slope, end)
             rows.append(row)
     medians = {
@@ -102,7 +89,7 @@ def taylor_numbers(
         if name not in ("examples", "broken")
     }
     broken = torch.cat([row["broken"] for row in rows]).double()
-    return TaylorNumbers(examples=len(x), broken=float(broken.mean()), **medians)
+    return TaylorNumbers(examples=len(target), broken=float(broken.mean()), **medians)
 
 
 def judge(found: TaylorNumbers) -> Evidence:
@@ -126,15 +113,12 @@ def judge(found: TaylorNumbers) -> Evidence:
     )
 
 
-def examine(probe: Probe) -> Evidence:
+def examine(shared: SharedAttacks) -> Evidence:
     """Expand the loss around the first examples that are correctly classified."""
-    x, labels, index = probe.right(MOST_EXAMPLES)
-    if not len(x):
+    target = shared.target.subset(shared.target.correct.nonzero()[:MOST_EXAMPLES, 0])
+    if not len(target):
         return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
-    found = taylor_numbers(
-        probe.model, x, labels, probe.threat, index=index, seed=probe.seed, batch_size=probe.batch_size
-    )
-    return judge(found)
+    return judge(taylor_numbers(target))
 
 
 def _first_step(

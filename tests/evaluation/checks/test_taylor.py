@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from soar.evaluation.evidence import taylor
-from soar.evaluation.evidence.taylor import TaylorNumbers, taylor_numbers
-from soar.evaluation.probe import Probe
+from soar.evaluation.checks import taylor
+from soar.evaluation.checks.taylor import TaylorNumbers, taylor_numbers
+from soar.evaluation.target import Target
 from soar.threat import L2, Linf, Threat
-from tests.evaluation.evidence.made import SHAPE, Behind, Linear, all_wrong, images, probe, rounded
+from tests.evaluation.checks.made import SHAPE, Behind, Linear, all_wrong, images, rounded, shared
 
 PIXELS = math.prod(SHAPE)
 
@@ -31,7 +31,7 @@ class Bowl(nn.Module):
 def test_the_second_order_is_exact_for_a_quadratic_loss(threat: Threat) -> None:
     c = 0.05
     x, y = images(20).double(), torch.zeros(20, dtype=torch.int64)
-    found = taylor_numbers(Bowl(c), x, y, threat, index=torch.arange(20), batch_size=8)
+    found = taylor_numbers(Target(model=Bowl(c), data=(x, y), threat=threat, batch_size=8))
     assert found.examples == 20 and found.broken == 0
     assert found.curvature == pytest.approx(c) and found.path_curvature == pytest.approx(c)
     assert found.second_order_error == pytest.approx(0, abs=1e-9)
@@ -46,7 +46,7 @@ def test_the_second_order_is_exact_for_a_quadratic_loss(threat: Threat) -> None:
 
 
 def test_two_linear_classes_have_one_direction() -> None:
-    found = taylor.examine(probe(Linear(classes=2)))
+    found = taylor.examine(shared(Linear(classes=2)))
     assert found.finding == "sound" and found.excess == 0
     assert found.numbers["cosine"] == pytest.approx(1)
     assert found.numbers["broken"] == 0
@@ -54,7 +54,7 @@ def test_two_linear_classes_have_one_direction() -> None:
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_linear_models_are_sound(norm: str) -> None:
-    found = taylor.examine(probe(Linear(), norm=norm))
+    found = taylor.examine(shared(Linear(), norm=norm))
     assert found.finding == "sound" and "100.0%" in found.sentence
     first, second = found.numbers["first_order_error"], found.numbers["second_order_error"]
     assert isinstance(first, float) and isinstance(second, float) and second < first
@@ -70,7 +70,7 @@ def test_the_hessian_of_a_linear_model_is_that_of_the_softmax() -> None:
     w = model.weight.detach()
     direction = (w[1 - y] - w[y]).sign().double()
     along = float(((w[1 - y] - w[y]) * direction).sum())
-    found = taylor_numbers(model, x, y, Linf("0.001"), index=torch.arange(1))
+    found = taylor_numbers(Target(model=model, data=(x, y), threat=Linf("0.001")))
     assert found.curvature == pytest.approx(float(p[0, 0] * p[0, 1]) * along**2 / PIXELS, rel=1e-6)
 
 
@@ -80,7 +80,7 @@ def backwards(x: Tensor) -> Tensor:
 
 
 def test_a_slope_that_misleads_is_suspicious() -> None:
-    found = taylor.examine(probe(Behind(backwards)))
+    found = taylor.examine(shared(Behind(backwards)))
     assert found.finding == "suspicious" and found.excess == pytest.approx(4, abs=0.2)
     assert found.numbers["broken"] == 1 and "does not raise the loss on 100.0%" in found.sentence
     assert found.numbers["kept"] < 0  # type: ignore[operator]
@@ -93,7 +93,7 @@ def exaggerated(x: Tensor) -> Tensor:
 
 
 def test_a_slope_that_promises_too_much_is_suspicious() -> None:
-    found = taylor.examine(probe(Behind(exaggerated)))
+    found = taylor.examine(shared(Behind(exaggerated)))
     assert found.finding == "suspicious" and found.numbers["broken"] == 1
     assert found.numbers["kept"] == pytest.approx(0.01, rel=0.5)
 
@@ -105,12 +105,12 @@ def test_a_kink_right_at_the_image_is_suspicious() -> None:
         return x + (x * 2000).sin() / 20
 
     model = Behind(ripples)
-    assert taylor.examine(probe(model)).finding == "suspicious"
+    assert taylor.examine(shared(model)).finding == "suspicious"
 
 
 @pytest.mark.parametrize("change", [rounded, torch.Tensor.detach], ids=["rounded", "cut"])
 def test_without_a_slope_nothing_can_be_expanded(change: object) -> None:
-    found = taylor.examine(probe(Behind(change)))  # type: ignore[arg-type]
+    found = taylor.examine(shared(Behind(change)))  # type: ignore[arg-type]
     assert found.finding == "suspicious" and found.numbers["broken"] == 1
     assert found.numbers["curvature"] is None and found.numbers["kept"] is None
 
@@ -141,7 +141,7 @@ class Once(torch.autograd.Function):
 
 
 def test_a_model_that_cannot_be_differentiated_twice_still_has_the_curvature_on_the_way() -> None:
-    found = taylor.examine(probe(Behind(Once.apply)))
+    found = taylor.examine(shared(Behind(Once.apply)))
     assert found.finding == "sound"
     assert found.numbers["curvature"] is None and found.numbers["second_order_error"] is None
     assert isinstance(found.numbers["path_curvature"], float)
@@ -164,7 +164,7 @@ def test_the_rule(broken: float, examples: int, finding: str) -> None:
 
 
 def test_no_more_than_so_many_images_are_taken() -> None:
-    found = taylor.examine(probe(Linear(), count=300))
+    found = taylor.examine(shared(Linear(), count=300))
     assert found.numbers["examples"] == taylor.MOST_EXAMPLES == 256
 
 
@@ -179,6 +179,6 @@ def test_the_model_is_left_as_it_was() -> None:
     x = images(10)
     with torch.no_grad():
         y = model.eval()(x).argmax(dim=1)
-    taylor.examine(Probe(model=model.train(), data=(x, y), threat=Linf("0.1")))
+    taylor_numbers(Target(model=model.train(), data=(x, y), threat=Linf("0.1")))
     assert model.training and all(one.requires_grad and one.grad is None for one in model.parameters())
     assert all(torch.equal(before[name], one) for name, one in model.state_dict().items())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from soar.evaluation.checks.judgment import Judgment, Thresholds, not_made
+from soar.evaluation.checks.shared import SharedAttacks
+from soar.evaluation.checks.slopes import GradientNumbers, gradient_numbers
 from soar.evaluation.diagnosis import Evidence, Verdict
-from soar.evaluation.evidence.judgment import Judgment, Thresholds, not_made
-from soar.evaluation.evidence.slopes import GradientNumbers, gradient_numbers
 from soar.evaluation.interval import wilson
-from soar.evaluation.probe import Probe
 from soar.text import percent
 
 CHECK = "gradients"
@@ -50,15 +50,12 @@ def judge(found: GradientNumbers) -> Evidence:
     )
 
 
-def examine(probe: Probe) -> Evidence:
+def examine(shared: SharedAttacks) -> Evidence:
     """Look at the slopes at all examples that are correctly classified."""
-    x, labels, index = probe.right()
-    if not len(x):
+    target = shared.target.subset(shared.target.correct)
+    if not len(target):
         return not_made(CHECK, TITLE, RULE, "no clean image is correctly classified")
-    found = gradient_numbers(
-        probe.model, x, labels, probe.threat, index=index, seed=probe.seed, batch_size=probe.batch_size
-    )
-    return judge(found)
+    return judge(gradient_numbers(target))
 
 
 def _sentence(found: GradientNumbers, finding: Verdict, *, by_zeros: bool) -> str:

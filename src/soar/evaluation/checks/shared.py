@@ -1,0 +1,85 @@
+"""The attacks that several checks look at; each of them is run once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from soar.attacks import APGD, PGD, Attack
+from soar.attacks.attack import Planned
+from soar.evaluation.assess import assess
+from soar.evaluation.target import Target
+from soar.threat import Threat
+
+PGD_CE = PGD(steps=20)
+PGD_MARGIN = PGD(steps=20, loss="margin")
+# Three starts against three targets: 60 gradients each, so that only the loss differs.
+APGD_CE = APGD(steps=20, restarts=3)
+APGD_DLR = APGD(steps=20, loss="dlr", targets=3)
+
+ON_CROSS_ENTROPY = (PGD_CE, APGD_CE)
+ON_MARGINS = (PGD_MARGIN, APGD_DLR)
+
+
+class Tempered(nn.Module):
+    """A model whose logits are divided by a temperature.
+
+    Args:
+        model: any module that returns logits
+        temperature: what its logits are divided by
+    """
+
+    def __init__(self, model: nn.Module, temperature: float) -> None:
+        super().__init__()
+        self.model, self.temperature = model, temperature
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the divided logits."""
+        logits: Tensor = self.model(x) / self.temperature
+        return logits
+
+
+@dataclass(kw_only=True)
+class SharedAttacks:
+    """Attacks on one target, each run once however many checks ask for its outcome.
+
+    Args:
+        target: the model under diagnosis
+        sources: other networks, by name, whose adversarial points are tried on the target
+        journal: a file for what is found on the way
+    """
+
+    target: Target
+    sources: Mapping[str, nn.Module] = field(default_factory=dict)
+    journal: Path | None = None
+    _known: dict[Any, Tensor] = field(default_factory=dict, init=False)
+
+    def robust(
+        self, attack: Attack[Any], *, threat: Threat | None = None, temperature: float = 1.0
+    ) -> Tensor:
+        """Return which examples stay correctly classified under an attack, on the CPU.
+
+        Args:
+            attack: the attack
+            threat: another threat than the target's
+            temperature: what the logits are divided by while the attack looks at them
+        """
+        limits = threat or self.target.threat
+        key = (repr(attack), str(limits), temperature)
+        if key not in self._known:
+            model = self.target.model if temperature == 1 else Tempered(self.target.model, temperature)
+            target = replace(self.target, model=model, threat=limits, data_name=f"temperature {temperature}")
+            found = assess(target, [Planned(attack)], journal=self.journal)
+            self._known[key] = found.attacks[0].robust
+        return self._known[key]
+
+    def survivors(self, *attacks: PGD | APGD) -> Tensor:
+        """Return which examples stay correctly classified under all of these attacks."""
+        left = self.target.correct
+        for attack in attacks:
+            left = left & self.robust(attack)
+        return left
