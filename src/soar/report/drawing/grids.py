@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from soar.report.drawing import png
 from soar.report.drawing.scales import is_shown
 
 Place = tuple[float, float]
@@ -149,9 +148,7 @@ class Shading:
         """Draw numbers as a PNG picture, the first row on top, and return its data URI."""
         painted = Image.fromarray(self.band(numbers))
         painted.putpalette([part for color in (*self.palette(), _UNKNOWN) for part in color])
-        stored = io.BytesIO()
-        painted.save(stored, "PNG", optimize=True)
-        return "data:image/png;base64," + base64.b64encode(stored.getvalue()).decode()
+        return png.data_uri(png.stored(painted))
 
 
 def _crossings(corners: list[Place], heights: list[float]) -> list[Segment]:

@@ -7,9 +7,10 @@ import torch
 
 from soar.attacks import FGSM, PGD, Outcomes
 from soar.evaluation.interval import wilson
-from soar.report.exhibits.eps_curve import Breaks, curves, measure, threats
+from soar.evaluation.target import Target
+from soar.report.sections.radius import BreakingRadii, accuracy_curves, breaking_radii, threats
 from soar.threat import L2, Linf, Threat
-from tests.report.linear import linear_subject
+from tests.report.linear import linear_target
 
 
 class Stop(Exception):
@@ -18,11 +19,11 @@ class Stop(Exception):
 
 @pytest.mark.parametrize("threat, dual", [(Linf("0.05"), 1), (L2("0.12"), 2)])
 def test_a_linear_model_breaks_exactly_where_its_margin_ends(threat: Threat, dual: int) -> None:
-    subject = linear_subject(threat, count=40)
-    found = measure(subject, [FGSM(), PGD(steps=20, loss="margin")])
-    far = subject.model.distances(subject.x, subject.labels, dual=dual)  # type: ignore[operator]
+    target = linear_target(threat, count=40)
+    found = breaking_radii(target, [FGSM(), PGD(steps=20, loss="margin")])
+    far = target.model.distances(target.x, target.y, dual=dual)  # type: ignore[operator]
     radii = torch.tensor([one.radius for one in threats(threat)])
-    expected = torch.where(subject.correct, 1 + (radii[None] < far[:, None]).sum(dim=1), 0)
+    expected = torch.where(target.correct, 1 + (radii[None] < far[:, None]).sum(dim=1), 0)
     assert found.at["PGD-20 margin"] == tuple(expected.tolist())
     assert found.at["FGSM"] == tuple(expected.tolist()) == found.first
     assert len(set(expected.tolist())) >= 5, "the examples tell radii apart"
@@ -30,10 +31,10 @@ def test_a_linear_model_breaks_exactly_where_its_margin_ends(threat: Threat, dua
 
 
 def test_curves_count_what_holds_and_put_the_worst_case_last() -> None:
-    found = Breaks(radii=3, tried={"A": 3, "B": 3}, at={"A": (0, 1, 3, 3), "B": (0, 2, 2, 3)})
+    found = BreakingRadii(radii=3, tried={"A": 3, "B": 3}, at={"A": (0, 1, 3, 3), "B": (0, 2, 2, 3)})
     # Radii beyond 1 do not exist for linf, so that 0.5 and 1 are what is left of many.
     threat = Linf("1")
-    a, b, worst = curves(replace(found, radii=5), threat)
+    a, b, worst = accuracy_curves(replace(found, radii=5), threat)
     assert [a.label, b.label, worst.label] == ["A", "B", "worst case"]
     assert a.x == (0.0, 0.25, 0.5, 0.75, 1.0)
     assert a.y[:3] == (0.75, 0.5, 0.5) and b.y[:3] == (0.75, 0.75, 0.25)
@@ -49,40 +50,42 @@ def test_radii_hold_eps_itself_and_end_where_every_image_is_allowed() -> None:
 
 def test_an_interrupted_measurement_goes_on_and_ends_alike() -> None:
     attacks = [FGSM(), PGD(steps=3)]
-    whole = measure(linear_subject(), attacks)
-    kept: list[Breaks] = []
+    whole = breaking_radii(linear_target(), attacks)
+    kept: list[BreakingRadii] = []
 
-    def interrupt(found: Breaks) -> None:
+    def interrupt(found: BreakingRadii) -> None:
         kept.append(found)
         if len(kept) == 11:
             raise Stop
 
     with pytest.raises(Stop):
-        measure(linear_subject(), attacks, keep=interrupt)
+        breaking_radii(linear_target(), attacks, keep=interrupt)
     assert kept[-1].tried == {"FGSM": 9, "PGD-3": 4}
-    again: list[Breaks] = []
-    assert measure(linear_subject(), attacks, known=kept[-1], keep=again.append) == whole
+    again: list[BreakingRadii] = []
+    assert breaking_radii(linear_target(), attacks, known=kept[-1], keep=again.append) == whole
     assert len(again) == 2 * 8 - 11
-    nothing: list[Breaks] = []
-    assert measure(linear_subject(), attacks, known=whole, keep=nothing.append) == whole
+    nothing: list[BreakingRadii] = []
+    assert breaking_radii(linear_target(), attacks, known=whole, keep=nothing.append) == whole
     assert not nothing
 
 
 def test_what_broke_is_not_attacked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    subject = linear_subject()
+    target = linear_target()
     sizes: list[int] = []
-    attack = subject.attack
+    attack = target.attack
 
-    def count(recipe: FGSM, ball: Threat, rows: torch.Tensor) -> Outcomes:
+    def count(_: Target, recipe: FGSM, *, threat: Threat, rows: torch.Tensor) -> Outcomes:
         sizes.append(len(rows))
-        return attack(recipe, ball, rows)
+        return attack(recipe, threat=threat, rows=rows)
 
-    monkeypatch.setattr(subject, "attack", count)
-    found = measure(subject, [FGSM()])
+    monkeypatch.setattr(Target, "attack", count)
+    found = breaking_radii(target, [FGSM()])
     held = [sum(at > position for at in found.first) for position in range(8)]
     assert sizes == held
 
 
 def test_a_model_that_is_always_wrong_has_curves_at_zero() -> None:
-    subject = linear_subject(count=4, wrong=4)
-    assert {y for curve in curves(measure(subject, [FGSM()]), subject.threat) for y in curve.y} == {0.0}
+    target = linear_target(count=4, wrong=4)
+    assert {
+        y for curve in accuracy_curves(breaking_radii(target, [FGSM()]), target.threat) for y in curve.y
+    } == {0.0}
