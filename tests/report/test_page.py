@@ -9,7 +9,6 @@ from itertools import pairwise
 
 import pytest
 
-from soar.errors import UserError
 from soar.report.content import RunContent
 from soar.report.page import page
 from soar.report.write import MARK
@@ -116,11 +115,6 @@ def test_the_page_is_known_as_a_report() -> None:
     text = page(made_content(1))
     assert MARK in text[:2000] and text.startswith("<!doctype html>")
     assert page(made_content(1)) == text
-
-
-def test_no_run_is_refused() -> None:
-    with pytest.raises(UserError, match="got no run, expected at least one"):
-        page([])
 
 
 def test_two_classes_and_many_classes_are_shown() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from soar import __version__
 from soar.errors import FileError, UserError
@@ -30,7 +31,6 @@ from soar.report.sections.radius import FACTORS, BreakingRadii, accuracy_curves,
 from soar.report.sections.surfaces import measure_surfaces
 from soar.report.sections.training import fired_guards, read_metrics, training_curves
 from soar.runs import Run
-from soar.training.result import OUTCOME
 
 ATTACKS = "quick"
 FOLDER = "report"
@@ -86,8 +86,8 @@ def gather(
         accuracy_by_eps=accuracy_curves(breaks, target.threat),
         curve_examples=len(target),
         training=training_curves(metrics),
-        trained_seconds=metrics.seconds,
-        guards=fired_guards(metrics, run.recipe, run.path / OUTCOME),
+        trained_seconds=max((row["seconds"] for row in metrics if "seconds" in row), default=None),
+        guards=fired_guards(metrics, run.recipe, run.path),
         gallery=cache.get(
             "gallery", tuple[GalleryImage, ...], lambda: attack_gallery(quick, breaks), about=repr(breaks)
         ),
@@ -135,12 +135,7 @@ def _breaking_radii(target: Target, cache: Cache) -> BreakingRadii:
 
 def _environment(path: Path, say: Say) -> dict[str, Any]:
     try:
-        recorded = json.loads(path.read_text())
-        if isinstance(recorded, dict):
-            return recorded
-        say(f"{path}: skipped, it does not hold an environment")
-    except OSError as error:
-        say(f"{path}: cannot be read ({error.strerror})")
-    except ValueError:
-        say(f"{path}: damaged, skipped")
-    return {}
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.DecodeError) as error:
+        say(f"{path}: skipped ({error.strerror if isinstance(error, OSError) else 'damaged'})")
+        return {}

@@ -8,7 +8,6 @@ from hashlib import sha256
 from importlib import resources
 
 from soar import __version__
-from soar.errors import UserError
 from soar.report.content import RunContent
 from soar.report.drawing.charts import PALETTE
 from soar.report.markup import Html, tag
@@ -49,12 +48,7 @@ def page(runs: Sequence[RunContent], *, title: str = "Robustness report") -> str
     Args:
         runs: what to show, side by side; differences are to the first
         title: its heading
-
-    Raises:
-        UserError: if there is no run
     """
-    if not runs:
-        raise UserError("report: got no run, expected at least one")
     script = _asset("page.js")
     body = tag(
         "body",

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 
 from soar import __version__
-from soar.errors import UserError
 from soar.evaluation.assessment import CLEAN, WORST
-from soar.report.comparison import best, caveats, difference, points
 from soar.report.content import RunContent
 from soar.report.markup import DISTRUST
 from soar.report.sections.attacks import attack_labels
+from soar.report.sections.headline import best, caveats, difference, points
 from soar.text import interval, percent
 
 _DAGGER = "†"
@@ -36,9 +35,6 @@ def markdown(runs: Sequence[RunContent]) -> str:
 
     Args:
         runs: what to show; differences are to the first
-
-    Raises:
-        UserError: if there is no run
     """
     parts = [f"<!-- soar report {__version__} -->"]
     for title, rows in _tables(runs):
@@ -52,9 +48,6 @@ def latex(runs: Sequence[RunContent]) -> str:
 
     Args:
         runs: what to show; differences are to the first
-
-    Raises:
-        UserError: if there is no run
     """
     notes = " ".join(_notes(runs))
     parts = [f"% soar report {__version__}; needs {' '.join(PACKAGES)}"]
@@ -63,8 +56,6 @@ def latex(runs: Sequence[RunContent]) -> str:
 
 
 def _tables(runs: Sequence[RunContent]) -> list[tuple[str, Rows]]:
-    if not runs:
-        raise UserError("report: got no run, expected at least one")
     return [
         ("Clean and worst-case accuracy", _headline(runs)),
         ("Accuracy under each attack", _by_attack(runs)),

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from soar.report.drawing.grids import DIVERGING, SEQUENTIAL, Segment, Shading, grid
+from soar.report.drawing.grids import DIVERGING, SEQUENTIAL, Segment, grid, shaded
 
-GRAY = Shading(("#000000", "#ffffff"), 0.0, 4.0, 4)
 PLANE = grid((-2, 0, 2), [[x + 10 * y for x in (-2, 0, 2)] for y in (-2, 0, 2)])
 
 
@@ -120,17 +119,6 @@ def lightness(color: str) -> float:
     return float(116 * y ** (1 / 3) - 16)
 
 
-def test_bands_begin_at_their_lower_end() -> None:
-    numbers = np.array([-9.0, 0.0, 0.99, 1.0, 3.99, 4.0, 9.0, math.nan])
-    assert GRAY.band(numbers).tolist() == [0, 0, 0, 1, 3, 3, 3, 4]
-
-
-def test_the_picture_has_the_colors_of_its_numbers() -> None:
-    image = opened(GRAY.picture(np.array([[0.5, 1.5], [3.5, math.nan]]))).convert("RGB")
-    gray = [image.getpixel((x, y)) for y in (0, 1) for x in (0, 1)]
-    assert gray == [(0, 0, 0), (85, 85, 85), (255, 255, 255), (128, 128, 128)]
-
-
 @pytest.mark.parametrize("colors", [SEQUENTIAL, DIVERGING[5:], DIVERGING[5::-1]])
 def test_lightness_falls_in_even_steps(colors: tuple[str, ...]) -> None:
     steps = -np.diff([lightness(one) for one in colors])
@@ -141,3 +129,19 @@ def test_both_sides_of_0_are_equally_strong() -> None:
     below, above = DIVERGING[:5][::-1], DIVERGING[6:]
     assert all(abs(lightness(a) - lightness(b)) < 6 for a, b in zip(below, above, strict=True))
     assert len(DIVERGING) % 2 == 1
+
+
+def test_the_picture_has_the_colors_of_its_numbers() -> None:
+    """20 bands from 0 to 4: each begins at its lower end, numbers beyond take the last, NaN is gray."""
+    numbers = [-9.0, 0.0, 0.19, 0.2, 3.79, 3.8, 4.0, 9.0, math.nan]
+    image = opened(shaded(np.array([numbers]), ("#000000", "#ffffff"), (0, 1, 2, 3, 4))).convert("RGB")
+    step = 255 / 19
+    expected = [0, 0, 0, step, 18 * step, 255, 255, 255, 128]
+    assert [image.getpixel((x, 0)) for x in range(9)] == [(round(one),) * 3 for one in expected]
+
+
+def test_bands_have_an_edge_at_every_tick() -> None:
+    near = np.array([[one + side for one in (1, 2, 3, 4) for side in (-1e-6, 1e-6)]])
+    image = opened(shaded(near, SEQUENTIAL, (0, 1, 2, 3, 4, 5))).convert("RGB")
+    colors = [image.getpixel((x, 0)) for x in range(8)]
+    assert all(below != above for below, above in zip(colors[::2], colors[1::2], strict=True))

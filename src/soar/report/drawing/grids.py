@@ -25,7 +25,8 @@ DIVERGING = (
 SEQUENTIAL = (
     "#f9f6df", "#edd4a2", "#e7ad69", "#e47e47", "#d0534e", "#a83a5c", "#7c295e", "#511c51", "#2b103d",
 )  # fmt: skip
-_UNKNOWN = (128, 128, 128)
+_GRAY = 128
+_BANDS = 20  # of color, at most
 
 
 @dataclass(frozen=True)
@@ -72,15 +73,15 @@ class Grid:
         >>> grid((0, 1, 2), ((3, 1, -1),) * 3).first_below_zero()
         1.5
         """
-        ahead = [0.0, *(x for x in self.along if x > 0)]
-        heights = [self.at(x, 0.0) for x in ahead]
+        ahead = np.array([0.0, *(x for x in self.along if x > 0)])
+        heights = np.array([self.at(x, 0.0) for x in ahead])
         if heights[0] <= 0:
             return 0.0
-        for k in range(1, len(ahead)):
-            before, here = heights[k - 1], heights[k]
-            if here <= 0 < before:
-                return ahead[k - 1] + before / (before - here) * (ahead[k] - ahead[k - 1])
-        return None
+        falls = np.flatnonzero((heights[:-1] > 0) & (heights[1:] <= 0))
+        if not falls.size:
+            return None
+        here = slice(falls[0], falls[0] + 2)
+        return float(np.interp(0.0, heights[here][::-1], ahead[here][::-1]))
 
     def zero_contour(self) -> list[Segment]:
         """Return where the numbers cross 0, as segments between points (x, y), by marching squares.
@@ -110,45 +111,22 @@ def grid(along: Sequence[float], rows: Sequence[Sequence[float]]) -> Grid:
     return Grid(along, np.array(known, dtype=np.float64).reshape(len(rows), -1 if rows else 0))
 
 
-@dataclass(frozen=True)
-class Shading:
-    """A color map cut into equal bands between two limits; numbers beyond take the last color.
+def shaded(numbers: NDArray[np.float64], colors: Sequence[str], ticks: Sequence[float]) -> str:
+    """Draw numbers in bands of color as a PNG picture, the first row on top, and return its data URI.
 
     Args:
-        colors: hexadecimal colors at equal distances
-        low: where the first band begins
-        high: where the last one ends
-        bands: how many there are
+        numbers: those beyond the ticks take the first or last color, those that are not finite are gray
+        colors: a color map, as hexadecimal colors at equal distances
+        ticks: equidistant numbers; bands have an edge at each, and reach from the first to the last
     """
-
-    colors: Sequence[str]
-    low: float
-    high: float
-    bands: int
-
-    def palette(self) -> list[tuple[int, int, int]]:
-        """Return the color of each band.
-
-        >>> Shading(("#000000", "#ffffff"), 0, 1, 3).palette()
-        [(0, 0, 0), (128, 128, 128), (255, 255, 255)]
-        """
-        known = np.array([[int(one[k : k + 2], 16) for k in (1, 3, 5)] for one in self.colors])
-        at = np.linspace(0, len(known) - 1, self.bands)
-        mixed = [np.interp(at, np.arange(len(known)), known[:, k]).round().astype(int) for k in range(3)]
-        return [(int(r), int(g), int(b)) for r, g, b in zip(*mixed, strict=True)]
-
-    def band(self, numbers: NDArray[np.float64]) -> NDArray[np.uint8]:
-        """Return the band of each number; one past the last band for those that are not finite."""
-        share = (numbers - self.low) / (self.high - self.low)
-        known = np.nan_to_num(np.floor(share * self.bands), nan=0.0).clip(0, self.bands - 1)
-        found: NDArray[np.uint8] = np.where(np.isfinite(numbers), known, self.bands).astype(np.uint8)
-        return found
-
-    def picture(self, numbers: NDArray[np.float64]) -> str:
-        """Draw numbers as a PNG picture, the first row on top, and return its data URI."""
-        painted = Image.fromarray(self.band(numbers))
-        painted.putpalette([part for color in (*self.palette(), _UNKNOWN) for part in color])
-        return png.data_uri(png.stored(painted))
+    bands = _BANDS - _BANDS % (len(ticks) - 1)
+    band = np.floor((numbers - ticks[0]) / (ticks[-1] - ticks[0]) * bands).clip(0, bands - 1)
+    known = np.array([[int(color[k : k + 2], 16) for k in (1, 3, 5)] for color in colors])
+    at, places = band / (bands - 1) * (len(known) - 1), np.arange(len(known))
+    painted = np.stack([np.interp(at, places, known[:, k]) for k in range(3)], axis=-1).round()
+    painted[~np.isfinite(numbers)] = _GRAY
+    picture = Image.fromarray(painted.astype(np.uint8))
+    return png.data_uri(png.stored(picture.convert("P", palette=Image.Palette.ADAPTIVE)))
 
 
 def _crossings(corners: list[Place], heights: list[float]) -> list[Segment]:

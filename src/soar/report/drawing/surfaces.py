@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from soar.report.drawing import svg
-from soar.report.drawing.grids import DIVERGING, SEQUENTIAL, Grid, Shading, grid
+from soar.report.drawing.grids import DIVERGING, SEQUENTIAL, Grid, grid, shaded
 from soar.report.drawing.scales import Axis, format_number, nice_ticks, tick_labels
 from soar.report.drawing.svg import EDGE, FAINT, coordinate
 
@@ -19,7 +19,6 @@ WIDTH = 340.0
 _LEFT, _SIDE = 46.0, 226.0  # where the map begins, and how wide and high it is
 _BAR, _BAR_WIDTH = 282.0, 12.0
 _PIXELS = 200
-_BANDS = 20  # at most, with an edge at each number of the bar
 _LEAST_LOSS = 1.0  # a map of smaller losses would show rounding errors as if they were a landscape
 # At this loss the true class has a probability below 1%, and it hardly matters how far below. Without an
 # upper end, a network with small logits would look flat beside one with large logits.
@@ -28,7 +27,12 @@ _NAMES: dict[Values, str] = {
     "loss": "loss (cross-entropy)",
     "margin": "margin: above 0 correct, below 0 misclassified",
 }
-_IMAGE = "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z"
+# How the light outline and the dark line of each are drawn.
+_EPS = {"light": 'stroke-width="1.4" opacity=".8"', "dark": 'stroke-width="1.4" stroke-dasharray="5 4"'}
+_BOUNDARY = {"light": 'stroke-width="4.4"', "dark": 'stroke-width="2"'}
+_END = {"light": 'stroke-width="4.8"', "dark": 'stroke-width="2.4"'}
+_DOT = {"light": 'stroke-width="3.2"', "dark": 'stroke-width="0" fill="#111"'}
+_IMAGE = "m-3.2 0a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0-6.4 0z"
 _CROSS = "m-4-4l8 8m0-8l-8 8"
 
 
@@ -65,13 +69,12 @@ def surface(drawn: Surface, *, values: Values, title: str) -> str:
         return svg.no_data(parts, top, WIDTH, title=title)
     ticks = nice_ticks(*_limits(numbers, values))
     colors = SEQUENTIAL if values == "loss" else DIVERGING
-    shading = Shading(colors, ticks[0], ticks[-1], _BANDS - _BANDS % (len(ticks) - 1))
     x = Axis(low=drawn.along[0], high=drawn.along[-1], start=_LEFT, end=_LEFT + _SIDE)
     y = Axis(low=drawn.along[0], high=drawn.along[-1], start=top + _SIDE, end=top)
     # Rows of a picture go down, those of the numbers go up.
-    painted = shading.picture(numbers.enlarged(_PIXELS)[::-1])
+    painted = shaded(numbers.enlarged(_PIXELS)[::-1], colors, ticks)
     parts += [_image(painted, _LEFT, top, _SIDE), *_axes(x, y), *_overlay(x, y, margin)]
-    parts += _bar(shading, numbers, ticks, top)
+    parts += _bar(float(numbers.shown.max()), colors, ticks, top)
     rows, bottom = svg.legend(_keys(), y.start + 58, WIDTH)
     summary = _summary(numbers, values)
     notes = svg.wrapped(summary, WIDTH - 2 * EDGE, 12, 3)
@@ -110,15 +113,14 @@ def _axes(x: Axis, y: Axis) -> list[str]:
     return parts
 
 
-def _bar(shading: Shading, numbers: Grid, ticks: Sequence[float], top: float) -> list[str]:
+def _bar(largest: float, colors: Sequence[str], ticks: Sequence[float], top: float) -> list[str]:
     """Draw the color bar with its numbers; an end that stands for more than its number is marked."""
-    levels = np.linspace(shading.high, shading.low, 2 * shading.bands + 1)[1::2]
-    painted = shading.picture(levels[:, None])
+    painted = shaded(np.linspace(ticks[-1], ticks[0], 2 * _PIXELS)[:, None], colors, ticks)
     parts = [_image(painted, _BAR, top, _BAR_WIDTH, ' image-rendering="pixelated"')]
     names = tick_labels(ticks)
-    if numbers.shown.max() > shading.high:
+    if largest > ticks[-1]:
         names[-1] = "≥ " + names[-1]
-    axis = Axis(low=shading.low, high=shading.high, start=top + _SIDE, end=top)
+    axis = Axis(low=ticks[0], high=ticks[-1], start=top + _SIDE, end=top)
     left = _BAR + _BAR_WIDTH + 4
     for tick, name in zip(ticks, names, strict=True):
         parts.append(svg.text(left, axis.at(tick) + 4, svg.shorten(name, WIDTH - left, 11), size=11))
@@ -126,53 +128,37 @@ def _bar(shading: Shading, numbers: Grid, ticks: Sequence[float], top: float) ->
 
 
 def _overlay(x: Axis, y: Axis, margin: Grid) -> list[str]:
-    """Draw the eps box, the decision boundary, the image and the attack's end.
-
-    All of it is dark with a light outline, to be seen on any color and in both themes.
-    """
+    """Draw the eps box, the decision boundary, the image and the attack's end."""
 
     def place(column: float, row: float) -> str:
         return f"{coordinate(x.at(column))} {coordinate(y.at(row))}"
 
-    parts = [_box("M" + "L".join(place(*one) for one in ((-1, -1), (1, -1), (1, 1), (-1, 1))) + "z")]
+    box = "M" + "L".join(place(*corner) for corner in ((-1, -1), (1, -1), (1, 1), (-1, 1))) + "z"
     boundary = "".join(f"M{place(*start)}L{place(*end)}" for start, end in margin.zero_contour())
-    if boundary:
-        parts.append(_stroke(boundary, 2))
-    parts.append(_dot(f"M{place(0, 0)}{_IMAGE}", "the image"))
-    parts.append(_stroke(f"M{place(1, 0)}{_CROSS}", 2.4, "the attack's end"))
-    return parts
+    return [
+        _outlined(box, **_EPS),
+        *([_outlined(boundary, **_BOUNDARY)] if boundary else []),
+        _outlined(f"M{place(0, 0)}{_IMAGE}", **_DOT, title="the image"),
+        _outlined(f"M{place(1, 0)}{_CROSS}", **_END, title="the attack's end"),
+    ]
 
 
 def _keys() -> list[tuple[str, str]]:
     return [
-        ("image", _dot(f"M13-4{_IMAGE}")),
-        ("attack's end", _stroke(f"M13-4{_CROSS}", 2.4)),
-        ("decision boundary", _stroke("M1-4h24", 2)),
-        ("eps", _box("M6-10h14v12h-14z")),
+        ("image", _outlined(f"M13-4{_IMAGE}", **_DOT)),
+        ("attack's end", _outlined(f"M13-4{_CROSS}", **_END)),
+        ("decision boundary", _outlined("M1-4h24", **_BOUNDARY)),
+        ("eps", _outlined("M6-10h14v12h-14z", **_EPS)),
     ]
 
 
-def _dot(path: str, name: str = "") -> str:
-    return f'<path d="{path}" fill="#111" stroke="#fff" stroke-width="1.6">{_title(name)}</path>'
-
-
-def _stroke(path: str, thick: float, name: str = "") -> str:
+def _outlined(path: str, light: str, dark: str, title: str = "") -> str:
+    """Draw a path dark with a light outline, to be seen on any color and in both themes."""
+    named = f"<title>{title}</title>" if title else ""
     return (
-        f'<g fill="none" stroke-linecap="round" stroke-linejoin="round">{_title(name)}'
-        f'<path d="{path}" stroke="#fff" stroke-width="{thick + 2.4:g}"/>'
-        f'<path d="{path}" stroke="#111" stroke-width="{thick:g}"/></g>'
+        f'<g fill="none" stroke-linecap="round" stroke-linejoin="round">{named}'
+        f'<path d="{path}" stroke="#fff" {light}/><path d="{path}" stroke="#111" {dark}/></g>'
     )
-
-
-def _box(path: str) -> str:
-    return (
-        f'<g fill="none" stroke-width="1.4"><path d="{path}" stroke="#fff" opacity=".8"/>'
-        f'<path d="{path}" stroke="#111" stroke-dasharray="5 4"/></g>'
-    )
-
-
-def _title(name: str) -> str:
-    return f"<title>{name}</title>" if name else ""
 
 
 def _summary(numbers: Grid, values: Values) -> str:

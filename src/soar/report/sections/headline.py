@@ -1,20 +1,81 @@
-"""The first section: clean and robust accuracy of every run, and whether to trust it."""
+"""The first section: clean and robust accuracy of every run, whether to trust it, and how runs differ."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from soar import text
+from soar.errors import UserError
 from soar.evaluation.assessment import CLEAN, WORST, Assessment
-from soar.report.comparison import best, caveats, difference, points
+from soar.evaluation.compare import Comparison, Difference, compare
 from soar.report.content import RunContent
 from soar.report.markup import SIGNS, Html, Kind, cell, heading, join, mark, missing, section, table, tag
-from soar.text import interval, percent
 
 _WARNINGS: dict[Kind, str] = {
     "masked": "Not to be trusted",
     "suspicious": "Not to be quoted yet",
     "inconclusive": "Not confirmed",
 }
+
+
+def difference(one: Assessment, other: Assessment, name: str) -> Difference | None:
+    """Compare two assessments on the examples and attacks in common; None where there are none.
+
+    Args:
+        one: the first
+        other: what is subtracted from it
+        name: an attack's label, "clean" or "worst case"
+    """
+    found = _compare(one, other)
+    return None if isinstance(found, str) else next((row for row in found.rows if row.name == name), None)
+
+
+def points(found: Difference | None) -> str:
+    """Format a difference in points with its paired 95% interval."""
+    if found is None:
+        return "not comparable"
+    return f"{text.points(found.difference)} ({text.points(found.low)} to {text.points(found.high)})"
+
+
+def caveats(runs: Sequence[RunContent]) -> list[str]:
+    """Return what makes the comparison of the runs with the first unfair, one sentence each."""
+    sentences = []
+    for run in runs[1:]:
+        found = _compare(runs[0].assessment, run.assessment)
+        pair = f"{runs[0].name} and {run.name}"
+        if isinstance(found, str):
+            sentences.append(f"{pair} are not compared, and no run is called best: {found}.")
+            continue
+        if found.left_out:
+            sentences.append(f"{pair} were assessed on different examples; {found.examples} are in common.")
+        if found.attacks_left_out:
+            others = ", ".join(found.attacks_left_out)
+            sentences.append(
+                f"{pair} met different attacks: no run is called best, their difference leaves out {others}."
+            )
+    return sentences
+
+
+def best(runs: Sequence[RunContent]) -> list[int]:
+    """Return the positions of the most robust runs, more than one where they are equal.
+
+    A run whose diagnosis is not sound is never among them, one without a diagnosis may be. There is no best
+    of a single run, or of runs that were assessed on different data, threats or attacks.
+    """
+    trusted = [place for place, run in enumerate(runs) if run.verdict.kind in ("sound", "unknown")]
+    found = [_compare(runs[0].assessment, run.assessment) for run in runs[1:]]
+    if len(runs) < 2 or not trusted or any(isinstance(one, str) or one.attacks_left_out for one in found):
+        return []
+    reached = {place: runs[place].assessment.accuracy(WORST) for place in trusted}
+    return [place for place in trusted if reached[place] == max(reached.values())]
+
+
+def _compare(one: Assessment, other: Assessment) -> Comparison | str:
+    """Compare two assessments, or return why they cannot be compared."""
+    try:
+        return compare(one, other)
+    except UserError as error:
+        return str(error).removeprefix("assessments cannot be compared, ")
 
 
 def draw(runs: Sequence[RunContent]) -> Html:
@@ -32,7 +93,7 @@ def draw(runs: Sequence[RunContent]) -> Html:
 
 def _alarm(run: RunContent) -> Html:
     """Warn of a masked run before anything else is read."""
-    reached = percent(run.assessment.worst_case)
+    reached = text.percent(run.assessment.worst_case)
     sign = tag("span", SIGNS["masked"], class_="sign", aria_hidden="true")
     return tag(
         "div",
@@ -47,17 +108,18 @@ def _alarm(run: RunContent) -> Html:
 def _card(run: RunContent, *, is_best: bool) -> Html:
     found, verdict = run.assessment, run.verdict
     star = tag("span", "★ best", class_="best", title="highest worst-case accuracy of the runs to trust")
-    number = tag("del" if verdict.is_masked else "span", percent(found.worst_case), class_="big")
+    number = tag("del" if verdict.is_masked else "span", text.percent(found.worst_case), class_="big")
     warning = _WARNINGS.get(verdict.kind)
+    worst, clean = (text.interval(*found.interval(label)) for label in (WORST, CLEAN))
     return tag(
         "article",
         tag("header", tag("h3", run.name), star if is_best else None),
         tag("p", number, class_="number"),
         tag("p", tag("strong", f"{SIGNS[verdict.kind]} {warning}"), class_="distrust") if warning else None,
         tag("p", tag("b", "robust accuracy"), ", worst case of all attacks", class_="what"),
-        tag("p", f"95% interval {interval(*found.interval(WORST))}%", class_="interval"),
+        tag("p", f"95% interval {worst}%", class_="interval"),
         _ruler(found),
-        tag("p", tag("b", percent(found.accuracy(CLEAN))), f" clean, {interval(*found.interval(CLEAN))}%"),
+        tag("p", tag("b", text.percent(found.accuracy(CLEAN))), f" clean, {clean}%"),
         tag("p", mark(verdict.kind, verdict.text), class_="judgment"),
         tag("p", verdict.reason, class_="reason"),
         *(tag("p", f"! {note}", class_="note") for note in found.notes),
@@ -99,7 +161,7 @@ def _comparison(runs: Sequence[RunContent], leading: Sequence[int]) -> Html:
         caption="Differences in points, with paired 95% intervals on the same examples",
         kind="numbers wraps",
     )
-    return join(tag("h3", "Differences"), *(missing(text) for text in caveats(runs)), made)
+    return join(tag("h3", "Differences"), *(missing(caveat) for caveat in caveats(runs)), made)
 
 
 def _difference(run: RunContent, other: RunContent, label: str) -> Html:

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from soar.errors import UserError
 from soar.recipes import Recipe
 from soar.report.drawing.charts import line_chart
 from soar.report.drawing.lines import Curve
 from soar.report.markup import Html, chart, join, missing, section, tag
 from soar.training.guards import Guards
+from soar.training.result import Outcome
 
 if TYPE_CHECKING:
     from soar.report.content import RunContent
@@ -39,21 +41,8 @@ _TOGETHER = {"Loss and penalty": ("loss", "penalty"), "Validation accuracy": ("c
 Row = dict[str, Any]
 
 
-class Metrics(NamedTuple):
-    """The rows of `metrics.jsonl`, each step once."""
-
-    train: list[Row]
-    validation: list[Row]
-
-    @property
-    def seconds(self) -> float | None:
-        """The duration over all sessions, as far as it is known."""
-        times = [row["seconds"] for row in (*self.train, *self.validation) if _is_number(row.get("seconds"))]
-        return max(times, default=None)
-
-
-def read_metrics(path: Path) -> Metrics:
-    """Read `metrics.jsonl`; damaged lines are skipped, and steps that were repeated count once.
+def read_metrics(path: Path) -> list[Row]:
+    """Return the rows of `metrics.jsonl`; lines that are damaged are skipped.
 
     Args:
         path: the file, which need not exist
@@ -61,26 +50,30 @@ def read_metrics(path: Path) -> Metrics:
     try:
         lines = path.read_text(errors="replace").splitlines()
     except OSError:
-        lines = []
-    found = Metrics([], [])
-    for row in filter(None, map(_row, lines)):
-        # A training that was resumed from an earlier step repeats what came after it.
-        _cut(found.validation, row["step"])
-        if row["kind"] == VALIDATION:
-            found.validation.append(row)
-        else:
-            _cut(found.train, row["step"])
-            found.train.append(row)
-    return found
+        return []
+    return [row for row in map(_row, lines) if row]
 
 
-def training_curves(metrics: Metrics) -> tuple[Curve, ...]:
+def _row(line: str) -> Row:
+    """Return the numbers of a row with its kind; nothing if it is damaged."""
+    try:
+        row = json.loads(line)
+        kind = {"kind": row["kind"]}
+        numbers = {name: value for name, value in row.items() if type(value) in (int, float)}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    return kind | numbers if {"step", "epoch"} <= numbers.keys() else {}
+
+
+def training_curves(metrics: Sequence[Row]) -> tuple[Curve, ...]:
     """Return a curve against the epoch for every metric; those of training are averaged over steps."""
+    validation = [row for row in metrics if row["kind"] == VALIDATION]
+    train = [row for row in metrics if row["kind"] != VALIDATION]
     found = []
-    for rows, most in ((metrics.train, MOST_POINTS), (metrics.validation, len(metrics.validation))):
+    for rows, most in ((train, MOST_POINTS), (validation, len(validation))):
         for label in dict.fromkeys(name for row in rows for name in row if name not in _NOT_METRICS):
-            points = [(row["epoch"], row[label]) for row in rows if _is_number(row.get(label))]
-            size = max(1, math.ceil(len(points) / max(1, most)))
+            points = [(row["epoch"], row[label]) for row in rows if label in row]
+            size = math.ceil(len(points) / most)
             parts = [points[start : start + size] for start in range(0, len(points), size)]
             x = tuple(round(fmean(x for x, _ in part), 5) for part in parts)
             y = tuple(float(f"{fmean(y for _, y in part):.6g}") for part in parts)
@@ -88,7 +81,7 @@ def training_curves(metrics: Metrics) -> tuple[Curve, ...]:
     return tuple(found)
 
 
-def fired_guards(metrics: Metrics, recipe: Recipe, outcome: Path) -> tuple[str, ...]:
+def fired_guards(metrics: Sequence[Row], recipe: Recipe, run: Path) -> tuple[str, ...]:
     """Return the guards that fired, one line each.
 
     The validations are checked by the guard again; what else ended the training is in its outcome.
@@ -96,39 +89,20 @@ def fired_guards(metrics: Metrics, recipe: Recipe, outcome: Path) -> tuple[str, 
     Args:
         metrics: the rows
         recipe: the limits, and what the checkpoint is selected by
-        outcome: the file with how the training ended, which need not exist
+        run: the run folder
     """
     guards, found = Guards(recipe.guards), []
-    for row in metrics.validation:
-        if recipe.validation.select == "robust" and _is_number(row.get("robust")):
+    for row in metrics if recipe.validation.select == "robust" else ():
+        if row["kind"] == VALIDATION and "robust" in row:
             guards.after_validation(row["robust"])
-        if guards.overfitting:
-            found.append(f"epoch {row['epoch']:.4g}: {guards.overfitting}")
+            found += [f"epoch {row['epoch']:.4g}: {guards.overfitting}"] if guards.overfitting else []
     try:
-        ended = json.loads(outcome.read_text())
-        reason = str(ended["reason"]) if ended["status"] == "stopped" else ""
-    except (OSError, ValueError, KeyError, TypeError):
-        reason = ""
-    if reason and not any(line.endswith(reason) for line in found):
-        found.append(f"training stopped: {reason}")
+        outcome = Outcome.load(run)
+    except UserError:
+        outcome = None
+    if outcome and outcome.status == "stopped" and not any(line.endswith(outcome.reason) for line in found):
+        found.append(f"training stopped: {outcome.reason}")
     return tuple(found)
-
-
-def _row(line: str) -> Row | None:
-    try:
-        row = json.loads(line)
-        return row if _is_number(row["step"]) and _is_number(row["epoch"]) and "kind" in row else None
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _cut(rows: list[Row], step: int) -> None:
-    while rows and rows[-1]["step"] >= step:
-        rows.pop()
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def draw(runs: Sequence[RunContent]) -> Html:

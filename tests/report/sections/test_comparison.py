@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from soar.evaluation.interval import paired
-from soar.report.comparison import best, caveats, difference, points
 from soar.report.content import RunContent
+from soar.report.sections.headline import best, caveats, difference, points
 from soar.threat import Linf
 from tests.report.made import made_content
 
