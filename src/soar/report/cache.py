@@ -39,46 +39,32 @@ class Cache:
             compute: measures it
             about: what else decides it, as text
         """
-        found = self.load(name, kind, about=about)
-        if found is None:
-            found = compute()
-            self.save(name, found, about=about)
-        return found
-
-    def load(self, name: str, kind: type[T], *, about: str = "") -> T | None:
-        """Read a measurement; None where there is none that can be used."""
-        path = self.folder / f"{name}.json"
+        path, fingerprint = self.folder / f"{name}.json", _digest(f"{self._fingerprint} {about}")
 
         def convert(stored: dict[str, Any]) -> T | None:
-            if (stored["fingerprint"], stored["about"]) != (self._fingerprint, _digest(about)):
+            if stored["fingerprint"] != fingerprint:
                 return None
             if stored["sum"] != _digest(json.dumps(stored["content"])):
                 raise ValueError("its content has changed since it was written")
             return msgspec.convert(stored["content"], kind)
 
-        if not path.exists():
-            return None
+        found = None
+        if path.exists():
+            try:
+                found = read_json(path, kind=KIND, version=FORMAT, make=convert)
+            except UserError as error:
+                self._say(f"{error}; it is made again")
+        if found is not None:
+            return found
+        found = compute()
+        plain = msgspec.to_builtins(found)
+        head = {"format": FORMAT, "kind": KIND, "fingerprint": fingerprint}
         try:
-            return read_json(path, kind=KIND, version=FORMAT, make=convert)
-        except (UserError, msgspec.ValidationError) as error:
-            self._say(f"{error}; it is made again")
-            return None
-
-    def save(self, name: str, content: object, *, about: str = "") -> None:
-        """Write a measurement; a report is also made where nothing can be kept."""
-        plain = msgspec.to_builtins(content)
-        stored = {
-            "format": FORMAT,
-            "kind": KIND,
-            "fingerprint": self._fingerprint,
-            "about": _digest(about),
-            "sum": _digest(json.dumps(plain)),
-            "content": plain,
-        }
-        try:
-            write_json(stored, self.folder / f"{name}.json")
+            write_json({**head, "sum": _digest(json.dumps(plain)), "content": plain}, path)
         except FileError as error:
+            # A report is also made where nothing can be kept.
             self._say(f"{error}; it is made again for the next report")
+        return found
 
 
 def _digest(text: str) -> str:

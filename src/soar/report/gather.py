@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from soar.report.records import Say, find_assessment, find_diagnosis
 from soar.report.sections.classes import class_outcomes
 from soar.report.sections.gallery import GalleryImage, attack_gallery
 from soar.report.sections.provenance import repeat_commands
-from soar.report.sections.radius import FACTORS, BreakingRadii, accuracy_curves, breaking_radii
+from soar.report.sections.radius import FACTORS, accuracy_curves, breaking_radii
 from soar.report.sections.surfaces import measure_surfaces
 from soar.report.sections.training import fired_guards, read_metrics, training_curves
 from soar.runs import Run
@@ -89,9 +90,12 @@ def gather(
         trained_seconds=max((row["seconds"] for row in metrics if "seconds" in row), default=None),
         guards=fired_guards(metrics, run.recipe, run.path),
         gallery=cache.get(
-            "gallery", tuple[GalleryImage, ...], lambda: attack_gallery(quick, breaks), about=repr(breaks)
+            "gallery",
+            tuple[GalleryImage, ...],
+            partial(attack_gallery, quick, breaks[WORST]),
+            about=str(breaks[WORST]),
         ),
-        surfaces=cache.get("surfaces", tuple[Surface, ...], lambda: measure_surfaces(quick)),
+        surfaces=cache.get("surfaces", tuple[Surface, ...], partial(measure_surfaces, quick)),
         class_outcomes=class_outcomes(found, len(target.class_names), found.said(WORST)),
         recipe=(run.path / "recipe.toml").read_text(),
         commands=repeat_commands(run.path, environment, found, is_diagnosed=diagnosis is not None),
@@ -121,16 +125,18 @@ def _assess(run: Run, target: Target, say: Say) -> Assessment:
     return Assessment.load(output)
 
 
-def _breaking_radii(target: Target, cache: Cache) -> BreakingRadii:
-    """Measure where examples break, or go on with it."""
-    attacks = [one.attack for one in resolve(ATTACKS)]
-    about = f"{attacks} {FACTORS}"
-    return breaking_radii(
-        target,
-        attacks,
-        known=cache.load("eps_curve", BreakingRadii, about=about),
-        keep=lambda found: cache.save("eps_curve", found, about=about),
-    )
+def _breaking_radii(target: Target, cache: Cache) -> dict[str, tuple[int, ...]]:
+    """Measure where examples break under each attack, and under the worst case of all."""
+    breaks = {
+        attack.label: cache.get(
+            f"eps_curve-{number}",
+            tuple[int, ...],
+            partial(breaking_radii, target, attack),
+            about=f"{attack} {FACTORS}",
+        )
+        for number, attack in enumerate((one.attack for one in resolve(ATTACKS)), 1)
+    }
+    return {**breaks, WORST: tuple(min(at) for at in zip(*breaks.values(), strict=True))}
 
 
 def _environment(path: Path, say: Say) -> dict[str, Any]:

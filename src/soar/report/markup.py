@@ -146,6 +146,11 @@ def cell(text: Child, *, sort: float | str | None = None, kind: str | None = Non
     return tag("td", text, data_sort=sort, class_=kind)
 
 
+def row(name: str, *cells: Html, label: Child = None) -> Html:
+    """Return a row of a table that begins with a name; `label` is what to show in its place."""
+    return tag("tr", tag("th", label or name, scope="row", data_sort=name), *cells)
+
+
 def bar(share: float, kind: str = "") -> Html:
     """Draw a share as a bar."""
     width = f"width:{100 * min(1.0, max(0.0, share)):.1f}%"

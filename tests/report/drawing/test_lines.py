@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from soar.report.drawing.lines import Curve, Plane, describe, line, points_of
+from soar.report.drawing.lines import Curve, Plane, describe, line, parts_of
 from soar.report.drawing.scales import Axis
 
 PLANE = Plane(
@@ -17,7 +17,7 @@ def curve(y: list[float], *, low: tuple[float, ...] = (), high: tuple[float, ...
 
 
 def drawn(one: Curve) -> str:
-    return line(0, one.label, points_of(one), PLANE, strong=False)
+    return line(0, one.label, parts_of(one), PLANE, strong=False)
 
 
 def test_a_line_goes_through_its_points() -> None:
@@ -49,26 +49,26 @@ def test_a_long_curve_has_few_markers() -> None:
 
 
 def test_each_marker_says_its_numbers() -> None:
-    points = points_of(curve([0.8123] * 9, low=(0.75,) * 9, high=(0.85,) * 9))
-    found = line(1, "A & B", points, PLANE, strong=False)
+    parts = parts_of(curve([0.8123] * 9, low=(0.75,) * 9, high=(0.85,) * 9))
+    found = line(1, "A & B", parts, PLANE, strong=False)
     assert "<title>A &amp; B: 81.2% (95% interval 75.0% to 85.0%) at 8/255</title>" in found
     assert found.count("<title>") == 9
 
 
 def test_long_lines_are_summed_up_in_words() -> None:
     y = [0.9, *[0.5] * 10, 0.1, 0.2]
-    said = describe("PGD", points_of(curve(y)), PLANE)
+    said = describe("PGD", parts_of(curve(y)), PLANE)
     assert (
         said == "PGD: begins with 90.0% at 0, ends with 20.0% at 12, lowest 10.0% at 11, highest 90.0% at 0."
     )
 
 
 def test_curves_look_different_in_black_and_white() -> None:
-    points = points_of(curve([0, 1]))
-    looks = {line(k, "", points, PLANE, strong=False).partition("fill=")[2] for k in range(20)}
+    parts = parts_of(curve([0, 1]))
+    looks = {line(k, "", parts, PLANE, strong=False).partition("fill=")[2] for k in range(20)}
     assert len(looks) == 20
 
 
 def test_a_curve_with_more_x_than_y_is_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        points_of(Curve(label="", x=(0, 1), y=(0,)))
+        parts_of(Curve(label="", x=(0, 1), y=(0,)))

@@ -99,7 +99,7 @@ def test_a_loss_beyond_the_color_bar_is_marked() -> None:
     [
         (
             masked(4),
-            "Margin 2 at the image, \N{MINUS SIGN}2 at the attack's end. The prediction changes at 0.5 eps.",
+            "Margin 2 at the image, \N{MINUS SIGN}2 at the attack's end. Misclassified from 0.5 eps on.",
         ),
         (replace(masked(4), margin=((1.0,) * 25,) * 25), "does not change."),
         (replace(masked(4), margin=((-1.0,) * 25,) * 25), "The image is misclassified."),

@@ -18,7 +18,7 @@ from soar.evaluation.target import Target
 from soar.report.content import RunContent
 from soar.report.sections import gallery
 from soar.report.sections.gallery import attack_gallery, choose
-from soar.report.sections.radius import BreakingRadii, breaking_radii, threats
+from soar.report.sections.radius import breaking_radii, threats
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import TinyNet, said
 from tests.report.linear import away, linear_target, pixels, split_of
@@ -30,7 +30,7 @@ from tests.report.reading import Element, read
 @pytest.mark.parametrize("threat, slack", [(Linf("0.05"), 0.0), (L2("0.12"), 0.05)])
 def test_frames_of_a_linear_model_show_the_worst_points(threat: Threat, slack: float) -> None:
     target = linear_target(threat)
-    shown = attack_gallery(target, breaking_radii(target, [FGSM()]))
+    shown = attack_gallery(target, breaking_radii(target, FGSM()))
     assert len(shown) == 6
     for specimen in shown:
         row = specimen.index - 100
@@ -52,7 +52,7 @@ def test_frames_of_a_linear_model_show_the_worst_points(threat: Threat, slack: f
 
 def test_the_clean_frame_is_the_image_to_the_last_bit() -> None:
     target = linear_target()
-    for specimen in attack_gallery(target, breaking_radii(target, [FGSM()])):
+    for specimen in attack_gallery(target, breaking_radii(target, FGSM())):
         row = specimen.index - 100
         first = specimen.frames[0]
         assert torch.equal(pixels(first.image), target.images[row, 0].long())
@@ -65,7 +65,7 @@ def test_a_larger_radius_never_shows_a_weaker_point() -> None:
     split, model = split_of(12), TinyNet(classes=2)
     labels = said(model, split.images.double() / 255)
     target = Target(model=model, data=Split(split.images, labels, split.indices), threat=Linf("0.4"))
-    shown = attack_gallery(target, breaking_radii(target, [FGSM()]))
+    shown = attack_gallery(target, breaking_radii(target, FGSM()))
     assert shown
     for specimen in shown:
         shares = [frame.probabilities[specimen.label] for frame in specimen.frames]
@@ -74,7 +74,7 @@ def test_a_larger_radius_never_shows_a_weaker_point() -> None:
 
 def test_without_a_correctly_classified_image_there_is_no_gallery() -> None:
     target = linear_target(count=3, wrong=3)
-    assert attack_gallery(target, BreakingRadii(radii=9, tried={}, at={"FGSM": (0, 0, 0)})) == ()
+    assert attack_gallery(target, (0, 0, 0)) == ()
 
 
 @given(st.lists(st.integers(0, 9), max_size=40))

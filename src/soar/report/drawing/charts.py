@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from soar.report.drawing import svg
-from soar.report.drawing.lines import Curve, Plane, Point, describe, line, points_of, swatch
+from soar.report.drawing.lines import Curve, Plane, Point, describe, line, parts_of, swatch
 from soar.report.drawing.scales import Axis, is_shown, nice_ticks, tick_labels, widened
 from soar.report.drawing.svg import EDGE, FAINT, coordinate
 
@@ -61,8 +61,8 @@ def line_chart(
         band: what lies between the lower and the upper end of a curve
     """
     headed, top = svg.heading(title, y_label, WIDTH)
-    lines = [points_of(curve) for curve in curves]
-    points = [point for one in lines for point in one]
+    lines = [parts_of(curve) for curve in curves]
+    points = [point for parts in lines for part in parts for point in part]
     if not points:
         return svg.no_data(headed, top, WIDTH, title=title)
 
@@ -75,13 +75,13 @@ def line_chart(
 
     drawn = [*_rows(plane, y_ticks), *_columns(plane, x_ticks, x_label)]
     entries, description = [], [f"{y_label} against {x_label}."]
-    for k, (curve, one) in enumerate(zip(curves, lines, strict=True)):
+    for k, (curve, parts) in enumerate(zip(curves, lines, strict=True)):
         is_strong = curve.label == strong
         # A curve without points keeps its color: those after it look the same in all charts.
-        if one:
+        if parts:
             entries.append((curve.label, swatch(k, strong=is_strong)))
-        drawn.append(line(k, curve.label, one, plane, strong=is_strong))
-        description.append(describe(curve.label, one, plane))
+        drawn.append(line(k, curve.label, parts, plane, strong=is_strong))
+        description.append(describe(curve.label, parts, plane))
     for mark in marks:
         drawn.append(f'<path d="M{plane.at(mark, y_axis.low)}L{plane.at(mark, y_axis.high)}" {_MARK}/>')
         entries.append((f"eps = {plane.x_name(mark)}", f'<path d="M13-11V3" {_MARK}/>'))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain
 from typing import NamedTuple
 
 from soar import text
@@ -46,8 +46,6 @@ class Point(NamedTuple):
     low: float
     """lower end of its interval, or y where there is none"""
     high: float
-    part: int
-    """points of different parts have a gap between them"""
 
 
 @dataclass(frozen=True)
@@ -78,35 +76,34 @@ class Plane:
         return f"{y}{between} at {self.x_name(point.x)}"
 
 
-def points_of(curve: Curve) -> list[Point]:
-    """Return the points of a curve that can be drawn; the others leave a gap.
+def parts_of(curve: Curve) -> list[list[Point]]:
+    """Return the points of a curve that can be drawn, in parts; the others leave a gap between two parts.
 
-    >>> curve = Curve(label="", x=(0, 1, 2), y=(5.0, float("nan"), 7.0))
-    >>> [(point.x, point.y, point.part) for point in points_of(curve)]
-    [(0, 5.0, 0), (2, 7.0, 1)]
+    >>> curve = Curve(label="", x=(0, 1, 2, 3), y=(5.0, float("nan"), 7.0, 8.0))
+    >>> [[(point.x, point.y) for point in part] for part in parts_of(curve)]
+    [[(0, 5.0)], [(2, 7.0), (3, 8.0)]]
     """
-    found: list[Point] = []
-    part = 0
+    parts: list[list[Point]] = [[]]
     for k, (x, y) in enumerate(zip(curve.x, curve.y, strict=True)):
         if is_shown(x) and is_shown(y):
             low, high = (e[k] if k < len(e) and is_shown(e[k]) else y for e in (curve.low, curve.high))
-            found.append(Point(x, y, low, high, part))
+            parts[-1].append(Point(x, y, low, high))
         else:
-            part += bool(found) and found[-1].part == part
-    return found
+            parts.append([])
+    return [part for part in parts if part]
 
 
-def line(k: int, label: str, points: list[Point], plane: Plane, *, strong: bool) -> str:
+def line(k: int, label: str, parts: list[list[Point]], plane: Plane, *, strong: bool) -> str:
     """Draw a curve with its intervals, and markers that show their numbers when pointed at.
 
     Args:
         k: the number of the curve in its chart, from 0 on
         label: its name
-        points: its points, from `points_of`
+        parts: its points, from `parts_of`
         plane: where they go
         strong: whether to draw it thicker, in the color of the text
     """
-    parts = [list(part) for _, part in groupby(points, key=lambda point: point.part)]
+    points = list(chain(*parts))
     drawn = [_band(part, plane) for part in parts if any(point.low < point.high for point in part)]
     curve = "".join(_path(plane.at(p.x, p.y) for p in part) for part in parts if len(part) > 1)
     if curve:
@@ -125,14 +122,15 @@ def swatch(k: int, *, strong: bool) -> str:
     return f'<g{_color(k, strong)} fill="currentColor">{looks}</g>'
 
 
-def describe(label: str, points: list[Point], plane: Plane) -> str:
+def describe(label: str, parts: list[list[Point]], plane: Plane) -> str:
     """Return a curve in words.
 
     >>> axis = Axis(low=0, high=1, start=0, end=1)
     >>> curve = Curve(label="", x=(0.0, 0.5), y=(0.9, 0.25))
-    >>> describe("PGD", points_of(curve), Plane(axis, axis, True, {0.5: "1/2"}))
+    >>> describe("PGD", parts_of(curve), Plane(axis, axis, True, {0.5: "1/2"}))
     'PGD: 90.0% at 0, 25.0% at 1/2.'
     """
+    points = list(chain(*parts))
     if not points:
         return f"{label}: no numbers."
     if len(points) <= _DESCRIBED:

@@ -6,7 +6,6 @@ import io
 from base64 import b64encode
 
 import torch
-import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
@@ -28,13 +27,11 @@ def encode(image: Tensor) -> bytes:
     pixels = image.detach().cpu().double()
     if pixels.shape[0] not in (1, 3):
         pixels = pixels.mean(dim=0, keepdim=True)
-    longest = max(pixels.shape[1:])
-    if longest > LARGEST:
-        height, width = (max(1, round(side * LARGEST / longest)) for side in pixels.shape[1:])
-        pixels = F.adaptive_avg_pool2d(pixels, (height, width))
     levels = (255 * pixels).round().clamp(0, 255).to(torch.uint8)
     shown = levels[0] if len(levels) == 1 else levels.permute(1, 2, 0)
-    return stored(Image.fromarray(shown.contiguous().numpy()))
+    picture = Image.fromarray(shown.contiguous().numpy())
+    picture.thumbnail((LARGEST, LARGEST), Image.Resampling.BOX)
+    return stored(picture)
 
 
 def stored(picture: Image.Image) -> bytes:

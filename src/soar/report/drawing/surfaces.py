@@ -171,5 +171,5 @@ def _summary(numbers: Grid, values: Values) -> str:
     if change is None:
         return f"{summary} The prediction does not change."
     return f"{summary} " + (
-        f"The prediction changes at {change:.2g} eps." if change else "The image is misclassified."
+        f"Misclassified from {change:.2g} eps on." if change else "The image is misclassified."
     )

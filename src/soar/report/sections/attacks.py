@@ -8,7 +8,7 @@ from statistics import median
 from soar.evaluation import Assessment
 from soar.evaluation.assessment import CLEAN, WORST
 from soar.report.content import RunContent
-from soar.report.markup import Html, bar, cell, distrusted, heading, join, mark, section, table, tag
+from soar.report.markup import Html, bar, cell, distrusted, heading, join, mark, row, section, table, tag
 from soar.text import interval, percent
 
 # The name under which trainings log their speed.
@@ -77,9 +77,8 @@ def _run_heading(run: RunContent) -> Html:
 
 
 def _attack_row(label: str, runs: Sequence[RunContent], is_cumulative: bool) -> Html:
-    name = tag("th", f"{label} *" if is_cumulative else label, scope="row", data_sort=label)
     cells = [one for run in runs for one in _attack_cells(label, run)]
-    return tag("tr", name, *cells, class_="worst" if label == WORST else None)
+    return row(label, *cells, label=f"{label} *" if is_cumulative else None)
 
 
 def _attack_cells(label: str, run: RunContent) -> list[Html]:
@@ -109,9 +108,8 @@ def _cost_row(run: RunContent) -> Html:
     speeds = [y for curve in run.training if curve.label == _SPEED for y in curve.y]
     forward, backward = found.passes(WORST)
     time = _seconds(found, WORST) or None
-    return tag(
-        "tr",
-        tag("th", run.name, scope="row", data_sort=run.name),
+    return row(
+        run.name,
         _number(run.trained_seconds),
         _number(median(speeds) if speeds else None),
         cell(str(len(found)), sort=len(found)),

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from soar.evaluation import Assessment
 from soar.evaluation.assessment import WORST
-from soar.report.markup import Html, cell, heading, join, panels, section, table, tag
+from soar.report.markup import Html, cell, heading, join, panels, row, section, table, tag
 from soar.text import percent
 
 if TYPE_CHECKING:
@@ -104,10 +104,8 @@ def _row(one: ClassOutcome, run: RunContent) -> Html:
     shares = (("robust", robust), ("broken", broken), ("wrong", max(0.0, 1 - robust - broken)))
     parts = [tag("span", class_=kind, style=f"width:{100 * share:.1f}%") for kind, share in shares]
     into = ", ".join(f"{run.classes[label]} {number}" for label, number in one.into[:_CONFUSIONS])
-    name = run.classes[one.label]
-    return tag(
-        "tr",
-        tag("th", name, scope="row", data_sort=name),
+    return row(
+        run.classes[one.label],
         cell(str(one.examples), sort=one.examples),
         cell(percent(one.correct / count), sort=one.correct / count),
         cell(percent(robust), sort=robust),

@@ -14,7 +14,7 @@ from soar import epsilon, losses
 from soar.evaluation.target import Target
 from soar.report.drawing import png
 from soar.report.markup import Child, Html, bar, embedded, join, missing, panels, section, tag
-from soar.report.sections.radius import BreakingRadii, threats
+from soar.report.sections.radius import threats
 from soar.report.sections.surfaces import highest_loss_points
 from soar.text import percent
 
@@ -52,14 +52,14 @@ class GalleryImage:
     """from radius 0 on"""
 
 
-def attack_gallery(target: Target, breaks: BreakingRadii) -> tuple[GalleryImage, ...]:
+def attack_gallery(target: Target, breaks: Sequence[int]) -> tuple[GalleryImage, ...]:
     """Attack images from the least to the most robust within growing radii.
 
     Args:
         target: the model, its examples and the threat
-        breaks: where those examples break
+        breaks: the radius at which each example breaks, as a position among the radii
     """
-    rows = torch.tensor(choose(breaks.first, target.labels.tolist()), dtype=torch.int64)
+    rows = torch.tensor(choose(breaks, target.labels.tolist()), dtype=torch.int64)
     if not len(rows):
         return ()
     sizes = ["0", *(epsilon.show(ball.eps) for ball in threats(target.threat))]
@@ -170,7 +170,7 @@ def _panel(place: int, run: RunContent) -> Html:
 def _card(one: GalleryImage, classes: Sequence[str], start: int) -> Html:
     """Draw an image as it is at the initial position of the slider."""
     frame, name = one.frames[start], f"example {one.index}"
-    times = join(Html("perturbation &times; "), f"{one.magnified:.3g}")
+    times = join(Html("change &times; "), f"{one.magnified:.3g}")
     data = _frame_data(one, frame, classes)
     true = join(classes[one.label], tag("span", " (true)", class_="small"))
     names = [true, *(classes[label] for label in _bar_classes(one)[1:]), "others"]

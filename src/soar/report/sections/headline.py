@@ -9,7 +9,7 @@ from soar.errors import UserError
 from soar.evaluation.assessment import CLEAN, WORST, Assessment
 from soar.evaluation.compare import Comparison, Difference, compare
 from soar.report.content import RunContent
-from soar.report.markup import SIGNS, Html, Kind, cell, heading, join, mark, missing, section, table, tag
+from soar.report.markup import SIGNS, Html, Kind, cell, heading, join, mark, missing, row, section, table, tag
 
 _WARNINGS: dict[Kind, str] = {
     "masked": "Not to be trusted",
@@ -152,9 +152,10 @@ def _comparison(runs: Sequence[RunContent], leading: Sequence[int]) -> Html:
         columns.append((f"robust, against {top.name} (best)", top, WORST))
     rows = []
     for run in runs:
-        masked = mark("masked", run.verdict.text) if run.verdict.is_masked else None
-        name = tag("th", run.name, " ", masked, scope="row", data_sort=run.name)
-        rows.append(tag("tr", name, *(_difference(run, other, label) for _, other, label in columns)))
+        masked = join(run.name, " ", mark("masked", run.verdict.text)) if run.verdict.is_masked else None
+        rows.append(
+            row(run.name, *(_difference(run, other, name) for _, other, name in columns), label=masked)
+        )
     made = table(
         tag("tr", heading("run"), *(heading(title) for title, _, _ in columns)),
         rows,

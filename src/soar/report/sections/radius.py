@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,6 @@ import torch
 
 from soar import epsilon
 from soar.attacks import Attack
-from soar.evaluation.assessment import WORST
 from soar.evaluation.interval import wilson
 from soar.evaluation.target import Target
 from soar.progress import Progress
@@ -27,22 +26,6 @@ FACTORS = tuple(Fraction(quarters, 4) for quarters in range(1, 9))
 """radii in units of eps"""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BreakingRadii:
-    """The radius at which each example breaks, as a position in the list of radii, which begins with 0."""
-
-    radii: int
-    tried: dict[str, int]
-    """how many radii each attack has tried; 1 is the clean image"""
-    at: dict[str, tuple[int, ...]]
-    """per attack and example the smallest radius at which it is misclassified; `radii` if there is none"""
-
-    @property
-    def first(self) -> tuple[int, ...]:
-        """Where each example breaks under whichever attack breaks it first."""
-        return tuple(min(positions) for positions in zip(*self.at.values(), strict=True))
-
-
 def threats(threat: Threat) -> list[Threat]:
     """Return the threats from a quarter of eps to twice eps; linf ends at 1, where every image is allowed.
 
@@ -55,69 +38,46 @@ def threats(threat: Threat) -> list[Threat]:
     return [replace(threat, eps=size) for size in sizes]
 
 
-def breaking_radii(
-    target: Target,
-    attacks: Sequence[Attack[Any]],
-    *,
-    known: BreakingRadii | None = None,
-    keep: Callable[[BreakingRadii], None] = lambda _: None,
-) -> BreakingRadii:
-    """Attack within growing radii; an example that breaks is not attacked within a larger one.
+def breaking_radii(target: Target, attack: Attack[Any]) -> tuple[int, ...]:
+    """Attack within growing radii and return the first at which each example is misclassified.
 
-    A point inside a ball is inside every larger ball, so accuracy falls with eps whatever an attack does, and
-    most passes are saved.
+    A point inside a ball is inside every larger ball, so an example that breaks is not attacked within a
+    larger one: accuracy falls with eps whatever an attack does, and most passes are saved.
 
     Args:
         target: the model, its examples and the threat whose eps is in the middle
-        attacks: each of them is run alone
-        known: what an earlier call has kept
-        keep: takes what is known after every radius
+        attack: it is run alone
+
+    Returns:
+        For each example a position among the radii: 0 if it is misclassified without an attack, then those
+        of `threats`, and one more if it never breaks.
     """
     balls, count = threats(target.threat), len(target)
-    found = known or BreakingRadii(radii=len(balls) + 1, tried={}, at={})
-    done = sum(tried - 1 for tried in found.tried.values()) * count
-    total = len(attacks) * len(balls) * count
-    with Progress(total, "accuracy against eps", target.progress, done=done) as progress:
-        for attack in attacks:
-            tried = found.tried.get(attack.label, 1)
-            for position, ball in enumerate(balls[tried - 1 :], tried):
-                found = _attack_within(target, attack, ball, position, found)
-                keep(found)
-                progress.advance(count, attack=attack.label, eps=str(ball))
-    return found
+    at = torch.where(target.correct, len(balls) + 1, 0)
+    with Progress(len(balls) * count, "accuracy against eps", target.progress) as progress:
+        for position, ball in enumerate(balls, 1):
+            rows = (at > len(balls)).nonzero()[:, 0]
+            outcomes = target.attack(attack, threat=ball, rows=rows)
+            at[rows[~outcomes.robust.cpu()]] = position
+            progress.advance(count, attack=attack.label, eps=str(ball))
+    return tuple(at.tolist())
 
 
-def accuracy_curves(found: BreakingRadii, threat: Threat) -> tuple[Curve, ...]:
-    """Return the accuracy within each radius, with its 95% interval; the worst case last.
+def accuracy_curves(breaks: dict[str, tuple[int, ...]], threat: Threat) -> tuple[Curve, ...]:
+    """Return the accuracy within each radius, with its 95% interval.
 
     Args:
-        found: where examples break
+        breaks: the breaking radii under each attack
         threat: the threat whose eps is in the middle
     """
     x = (0.0, *(ball.radius for ball in threats(threat)))
     curves = []
-    for label, at in {**found.at, WORST: found.first}.items():
+    for label, at in breaks.items():
         robust = [sum(position > radius for position in at) for radius in range(len(x))]
         low, high = zip(*(wilson(count, len(at)) for count in robust), strict=True)
         y = tuple(count / max(1, len(at)) for count in robust)
         curves.append(Curve(label=label, x=x, y=y, low=low, high=high))
     return tuple(curves)
-
-
-def _attack_within(
-    target: Target, attack: Attack[Any], ball: Threat, position: int, found: BreakingRadii
-) -> BreakingRadii:
-    """Attack within one more radius the examples that have not broken."""
-    never = torch.where(target.correct, found.radii, 0).tolist()
-    at = torch.tensor(found.at.get(attack.label, never))
-    rows = (at == found.radii).nonzero()[:, 0]
-    outcomes = target.attack(attack, threat=ball, rows=rows)
-    at[rows[~outcomes.robust.cpu()]] = position
-    return replace(
-        found,
-        tried={**found.tried, attack.label: position + 1},
-        at={**found.at, attack.label: tuple(at.tolist())},
-    )
 
 
 def draw(runs: Sequence[RunContent]) -> Html:
