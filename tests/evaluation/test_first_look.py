@@ -166,7 +166,9 @@ def test_an_attack_of_another_library_is_a_black_box_where_it_took_no_gradient(
 ) -> None:
     attacks = [result("PGD-20", 100, parameters=CE), result("PGD-20 margin", 100, parameters=MARGIN)]
     asked = torch.ones(COUNT, dtype=torch.int64)
-    theirs = replace(result("HopSkipJump", 70, name="ExternalAttack"), forward=9 * asked, backward=gradients * asked)
+    theirs = replace(
+        result("HopSkipJump", 70, name="ExternalAttack"), forward=9 * asked, backward=gradients * asked
+    )
     found = looked(*attacks, theirs)
     assert ("black box" in found) == is_compared
     assert not is_compared or found["black box"].finding == "masked"

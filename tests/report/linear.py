@@ -1,4 +1,4 @@
-"""Subjects whose exhibits are known in closed form, shared by the tests of exhibits."""
+"""Targets whose measurements are known in closed form, shared by tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from soar import randomness
 from soar.data import Split
-from soar.report.exhibits.subject import Subject
+from soar.evaluation.target import Target
 from soar.threat import Linf, Threat
 from tests.attacks.problems import SHAPE, Linear, said
 
@@ -25,7 +25,7 @@ def split_of(count: int) -> Split:
     return Split(levels.to(torch.uint8), torch.zeros(count, dtype=torch.int64), 100 + torch.arange(count))
 
 
-def linear_subject(threat: Threat | None = None, *, count: int = 20, wrong: int = 3) -> Subject:
+def linear_target(threat: Threat | None = None, *, count: int = 20, wrong: int = 3) -> Target:
     """A linear model of two classes; the first few examples are labeled wrong."""
     model, split = Linear(), split_of(count)
     with torch.no_grad():  # both classes are met, and margins reach from 0 to beyond twice eps
@@ -33,15 +33,15 @@ def linear_subject(threat: Threat | None = None, *, count: int = 20, wrong: int 
         model.bias.sub_(center)
     labels = said(model, split.images.double() / 255)
     labels[:wrong] = 1 - labels[:wrong]
-    return Subject(
-        model=model, split=Split(split.images, labels, split.indices), threat=threat or Linf(EPS), seed=3
+    return Target(
+        model=model, data=Split(split.images, labels, split.indices), threat=threat or Linf(EPS), seed=3
     )
 
 
-def away(subject: Subject, row: int) -> Tensor:
+def away(target: Target, row: int) -> Tensor:
     """The gradient of the margin z_y - z_other of the linear model."""
-    assert isinstance(subject.model, Linear)
-    label, weight = int(subject.split.labels[row]), subject.model.weight.detach()
+    assert isinstance(target.model, Linear)
+    label, weight = int(target.labels[row]), target.model.weight.detach()
     return weight[label] - weight[1 - label]
 
 

@@ -18,8 +18,11 @@ from soar.evaluation import Assessment, Note
 from soar.evaluation.assessment import AttackResult
 from soar.evaluation.diagnosis import CheckResult, Diagnosis, Verdict
 from soar.evaluation.interval import wilson
-from soar.report.content import Broken, Frame, RunContent, Specimen
-from soar.report.drawing.data import Curve, Surface
+from soar.report.content import RunContent
+from soar.report.drawing.lines import Curve
+from soar.report.drawing.surfaces import Surface
+from soar.report.sections.classes import ClassOutcome
+from soar.report.sections.gallery import Frame, GalleryImage
 from soar.threat import Linf
 
 CLASSES = (
@@ -62,16 +65,13 @@ def bare(run: RunContent) -> RunContent:
     """Take everything away that a report can do without."""
     return replace(
         run,
+        assessment=replace(run.assessment, environment={}),
         diagnosis=None,
-        accuracy_by_eps=(),
         training=(),
         trained_seconds=None,
         guards=(),
         gallery=(),
         surfaces=(),
-        classes_broken=(),
-        recipe="",
-        commands=(),
         environment={},
     )
 
@@ -125,9 +125,9 @@ def _run(place: int, size: int, examples: int) -> RunContent:
         training=_training(place),
         trained_seconds=171.7 + 60 * place,
         guards=("epoch 9: robust accuracy fell from 67.4% to 45.0%",) if place == 1 else (),
-        gallery=tuple(_specimen(place, k, size) for k in range(6)),
+        gallery=tuple(_gallery_image(place, k, size) for k in range(6)),
         surfaces=tuple(_surface(k, is_masked=verdict == "masked") for k in range(3)),
-        classes_broken=_classes_broken(found),
+        class_outcomes=_class_outcomes(found),
         recipe=f'description = "Clothes"\nseed = 0\n\n[objective]\nname = "{name}"\nscale = 0.0039\n',
         commands=(
             f"soar train runs/{name}/recipe.toml",
@@ -265,7 +265,7 @@ def _png(pixels: NDArray[np.float64]) -> bytes:
     return file.getvalue()
 
 
-def _specimen(place: int, number: int, size: int) -> Specimen:
+def _gallery_image(place: int, number: int, size: int) -> GalleryImage:
     """Make an example that is taken for another class from 3/4 eps on, and within eps at the masked run."""
     rng = np.random.default_rng(1000 + number)
     y, x = np.mgrid[0:size, 0:size] / (size - 1)
@@ -289,7 +289,7 @@ def _specimen(place: int, number: int, size: int) -> Specimen:
                 probabilities=tuple(map(float, shares)),
             )
         )
-    return Specimen(index=17 * number + 3, label=label, magnified=2.5, frames=tuple(frames))
+    return GalleryImage(index=17 * number + 3, label=label, magnified=2.5, frames=tuple(frames))
 
 
 def _surface(number: int, *, is_masked: bool) -> Surface:
@@ -307,7 +307,7 @@ def _surface(number: int, *, is_masked: bool) -> Surface:
     return Surface(index=5 * number, label=number, along=along, margin=margin, loss=loss)
 
 
-def _classes_broken(found: Assessment) -> tuple[Broken, ...]:
+def _class_outcomes(found: Assessment) -> tuple[ClassOutcome, ...]:
     worst, broken = found.survivors("worst case"), []
     for label in range(len(CLASSES)):
         mine = found.labels == label
@@ -315,6 +315,6 @@ def _classes_broken(found: Assessment) -> tuple[Broken, ...]:
         lost = correct - robust
         into = (((label + 2) % 10, lost - lost // 3), ((label + 5) % 10, lost // 3)) if lost > 1 else ()
         broken.append(
-            Broken(label=label, examples=int(mine.sum()), correct=correct, robust=robust, into=into)
+            ClassOutcome(label=label, examples=int(mine.sum()), correct=correct, robust=robust, into=into)
         )
     return tuple(broken)

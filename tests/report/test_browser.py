@@ -156,7 +156,7 @@ def test_the_slider_changes_image_perturbation_and_numbers_by_mouse_and_keyboard
 
         before = state()
         assert before[-1] == "eps = 0.1, the threat"
-        assert card.locator(".answer").inner_text() == "✗ wrong: the model says Dress"
+        assert card.locator(".prediction").inner_text() == "✗ misclassified: predicted Dress"
         slider.focus()
         shown.keyboard.press("ArrowRight")
         after = state()
@@ -164,7 +164,7 @@ def test_the_slider_changes_image_perturbation_and_numbers_by_mouse_and_keyboard
         shown.keyboard.press("Home")
         assert state()[-1] == "eps = 0: the clean image"
         assert slider.get_attribute("aria-valuetext") == "eps = 0: the clean image"
-        assert card.locator(".answer").inner_text() == "✓ right: the model says T-shirt"
+        assert card.locator(".prediction").inner_text() == "✓ correct: predicted T-shirt"
         assert card.locator("img.attacked").get_attribute("src") == card.locator("img.clean").get_attribute(
             "src"
         )
@@ -276,7 +276,7 @@ def test_without_scripts_all_content_is_there(browser: Browser, folder: Path) ->
         assert all(panel.is_visible() for panel in shown.locator(".panel").all())
         assert shown.locator(".specimen").count() == 12
         assert shown.locator(".specimen").first.locator("img.attacked").is_visible()
-        assert "wrong: the model says Dress" in shown.locator(".specimen").first.inner_text()
+        assert "misclassified: predicted Dress" in shown.locator(".specimen").first.inner_text()
         for control in (".slider input", "#theme"):
             assert not shown.locator(control).first.is_visible()
         assert shown.locator("th button").count() == 0
@@ -296,7 +296,7 @@ def test_hostile_names_do_nothing(browser: Browser, folder: Path, artifacts: Pat
         assert shown.locator("img[onerror], section script:not([type])").count() == 0
         shown.locator("#eps-0").focus()
         shown.keyboard.press("End")
-        assert "onerror" in shown.locator(".says").first.inner_text()  # as text
+        assert "onerror" in shown.locator(".predicted").first.inner_text()  # as text
         shown.screenshot(path=artifacts / "report-hostile.png")
 
 

@@ -50,12 +50,12 @@ def run(gathered: tuple[Path, RunContent, list[str]], tmp_path: Path) -> Run:
     return runs.find(tmp_path / "tiny")
 
 
-def exhibits(content: RunContent) -> tuple[object, ...]:
+def measured(content: RunContent) -> tuple[object, ...]:
     return (
         content.gallery,
         content.surfaces,
         content.accuracy_by_eps,
-        content.classes_broken,
+        content.class_outcomes,
         content.training,
     )
 
@@ -77,7 +77,7 @@ def test_everything_that_a_report_shows_is_there(gathered: tuple[Path, RunConten
     assert all(curve.x[4] == 0.1 and len(curve.y) == 9 for curve in content.accuracy_by_eps)
     assert {"loss", "accuracy", "lr", "eps", "clean", "robust"} <= {curve.label for curve in content.training}
     assert 0 < len(content.gallery) <= 6 and 0 < len(content.surfaces) <= 3
-    assert sum(one.examples for one in content.classes_broken) == EXAMPLES
+    assert sum(one.examples for one in content.class_outcomes) == EXAMPLES
     assert content.recipe == (folder / "recipe.toml").read_text()
     assert content.environment["torch"] == torch.__version__
     assert content.commands[1].startswith(f"soar evaluate {folder} --examples {EXAMPLES}")
@@ -95,11 +95,11 @@ def test_figures_agree_with_one_another(gathered: tuple[Path, RunContent, list[s
     for curve in content.accuracy_by_eps:
         assert list(curve.y) == sorted(curve.y, reverse=True)
         assert all(low <= y <= high for low, y, high in zip(curve.low, curve.y, curve.high, strict=True))
-    broken = sum(one.correct - one.robust for one in content.classes_broken)
-    assert broken == sum(count for one in content.classes_broken for _, count in one.into)
-    for specimen in content.gallery:
-        shares = [frame.probabilities for frame in specimen.frames]
-        assert max(range(10), key=shares[0].__getitem__) == specimen.label
+    broken = sum(one.correct - one.robust for one in content.class_outcomes)
+    assert broken == sum(count for one in content.class_outcomes for _, count in one.into)
+    for image in content.gallery:
+        shares = [frame.probabilities for frame in image.frames]
+        assert max(range(10), key=shares[0].__getitem__) == image.label
         assert all(abs(sum(one) - 1) < 1e-3 for one in shares)
 
 
@@ -107,24 +107,24 @@ def test_a_second_report_computes_nothing(
     run: Run, gathered: tuple[Path, RunContent, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("soar.attacks.engine.run", refuse)
-    monkeypatch.setattr("soar.report.exhibits.subject.run", refuse)
-    monkeypatch.setattr("soar.report.exhibits.subject.predict", refuse)
-    monkeypatch.setattr(gather_module, "evaluate", refuse)
+    monkeypatch.setattr("soar.evaluation.target.run", refuse)
+    monkeypatch.setattr("soar.evaluation.target.predict", refuse)
+    monkeypatch.setattr(gather_module, "evaluate_target", refuse)
     lines: list[str] = []
     again = gather(run, examples=EXAMPLES, say=lines.append)
-    assert exhibits(again) == exhibits(gathered[1])
+    assert measured(again) == measured(gathered[1])
     assert lines == [f"{run.path / 'assessment.json'}: used, {EXAMPLES} images, 3 attacks"]
 
 
-@pytest.mark.parametrize("name", ["gallery", "surfaces", "eps_curve", "clean"])
-def test_a_damaged_exhibit_is_made_again(
+@pytest.mark.parametrize("name", ["gallery", "surfaces", "eps_curve-2"])
+def test_a_damaged_measurement_is_made_again(
     run: Run, gathered: tuple[Path, RunContent, list[str]], name: str
 ) -> None:
     file = run.path / "report" / f"{name}.json"
     whole = file.read_text()
     file.write_text(whole[:100])
     lines: list[str] = []
-    assert exhibits(gather(run, examples=EXAMPLES, say=lines.append)) == exhibits(gathered[1])
+    assert measured(gather(run, examples=EXAMPLES, say=lines.append)) == measured(gathered[1])
     assert file.read_text() == whole
     assert any(str(file) in line and "made again" in line for line in lines)
 
@@ -148,13 +148,14 @@ def test_an_interrupted_report_goes_on(
     shutil.copytree(trained, tmp_path / "r")
     opened = runs.find(tmp_path / "r")
     with monkeypatch.context() as patched:
-        patched.setattr(gather_module, "surfaces", _interrupt)
+        patched.setattr(gather_module, "measure_surfaces", _interrupt)
         with pytest.raises(KeyboardInterrupt):
             gather(opened, examples=4, say=lambda _: None)
     kept = {file.name for file in (opened.path / "report").iterdir()}
-    assert kept == {"clean.json", "eps_curve.json", "gallery.json"}
-    monkeypatch.setattr(gather_module, "gallery", refuse)
-    monkeypatch.setattr(gather_module, "evaluate", refuse)
+    assert kept == {"eps_curve-1.json", "eps_curve-2.json", "eps_curve-3.json", "gallery.json"}
+    monkeypatch.setattr(gather_module, "breaking_radii", refuse)
+    monkeypatch.setattr(gather_module, "attack_gallery", refuse)
+    monkeypatch.setattr(gather_module, "evaluate_target", refuse)
     assert gather(opened, examples=4, say=lambda _: None).curve_examples == 4
 
 
@@ -180,11 +181,9 @@ def test_mistakes_are_told_in_one_line(trained: Path, tmp_path: Path) -> None:
     opened = runs.find(trained)
     with pytest.raises(UserError, match="examples: got 0, expected at least 1"):
         gather(opened, examples=0)
-    with pytest.raises(UserError, match="not a run folder"):
-        gather(Run(tmp_path, opened.recipe))
     empty = runs.plan(opened.recipe, tmp_path / "new")
     empty.create()
-    with pytest.raises(UserError, match=r"no checkpoint yet.*soar train --resume"):
+    with pytest.raises(UserError, match=r"holds no usable weights; train it first \(soar train --resume"):
         gather(empty)
     elsewhere = runs.plan(recipes.load("cifar10-soar-small"), tmp_path / "cifar")
     elsewhere.create()

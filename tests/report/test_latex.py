@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from soar.report.latex import PACKAGES, table
-from soar.report.tables import latex
+from soar.report.tables import PACKAGES, latex, latex_table
 from tests.report.made import hostile, made_content
 
 
@@ -50,7 +49,7 @@ def test_hostile_names_stay_text() -> None:
 
 
 def test_only_numbers_are_set_as_numbers() -> None:
-    text = table("t", [["run", "a -1 - 2"], ["b -1 - 2", "-1.0 (-2.0 to 0.5)"]])
+    text = latex_table("t", [["run", "a -1 - 2"], ["b -1 - 2", "-1.0 (-2.0 to 0.5)"]])
     assert r"run & a -1 - 2 \\" in text and r"b -1 - 2 & $-$1.0 {\small($-$2.0 to 0.5)} \\" in text
 
 
@@ -59,7 +58,7 @@ def test_the_real_program_sets_it_inside_of_the_page(tmp_path: Path) -> None:
         ["attack", *(f"a rather long name {k}" for k in range(5))],
         ["PGD-20", *["66.1% (63.1 to 69.0)"] * 5],
     ]
-    said = set_by_latex(tmp_path, latex(made_content(3)) + table("wide", wide))
+    said = set_by_latex(tmp_path, latex(made_content(3)) + latex_table("wide", wide))
     assert "Overfull" not in said and "Output written on page.pdf" in said
 
 

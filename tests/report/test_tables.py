@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from soar.errors import UserError
 from soar.report.tables import latex, markdown
 from tests.report.made import HOSTILE, bare, hostile, made_content
 
@@ -78,13 +77,6 @@ def test_hostile_names_stay_text_in_markdown() -> None:
 def test_a_bare_run_is_written_too() -> None:
     (run,) = made_content(1)
     assert "not diagnosed" in markdown([bare(run)]) and "not diagnosed" in latex([bare(run)])
-
-
-@pytest.mark.parametrize("write", [markdown, latex])
-def test_no_run_is_refused(write: object) -> None:
-    assert callable(write)
-    with pytest.raises(UserError, match="got no run, expected at least one"):
-        write([])
 
 
 def test_the_hostile_text_is_hostile() -> None:

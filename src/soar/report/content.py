@@ -1,56 +1,32 @@
-"""What a report shows, as plain values: gathered by `gather`, drawn by `page`."""
+"""Everything that a report shows of a run, as plain values: collected by `gather`, drawn by `page`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from soar.evaluation import Assessment
 from soar.evaluation.diagnosis import Diagnosis
-from soar.evaluation.table import MEANING
-from soar.report.drawing.data import Curve, Surface
-
-Kind = Literal["sound", "inconclusive", "suspicious", "masked", "unknown"]
-SIGNS: dict[Kind, str] = {"sound": "✓", "inconclusive": "~", "suspicious": "!", "masked": "✗", "unknown": "?"}
-DISTRUST = f"Not to be trusted: {MEANING['masked']}."
-
-
-@dataclass(frozen=True, kw_only=True)
-class Frame:
-    """One position of the slider: what the attack made of an image within a radius."""
-
-    eps: str
-    """the radius as people write it, such as 8/255; 0 for the clean image"""
-    image: bytes
-    """PNG"""
-    perturbation: bytes
-    """PNG of the change, magnified around gray"""
-    probabilities: tuple[float, ...]
-    """what the model says, one a class"""
+from soar.report.drawing.lines import Curve
+from soar.report.drawing.surfaces import Surface
+from soar.report.markup import Kind
+from soar.report.sections.classes import ClassOutcome
+from soar.report.sections.gallery import GalleryImage
 
 
-@dataclass(frozen=True, kw_only=True)
-class Specimen:
-    """One example of the gallery."""
+@dataclass(frozen=True)
+class VerdictText:
+    """The verdict on gradient masking as the page shows it."""
 
-    index: int
-    label: int
-    magnified: float
-    """what changes were multiplied by in the pictures of the perturbation"""
-    frames: tuple[Frame, ...]
-    """from radius 0 on"""
+    kind: Kind
+    text: str
+    reason: str
+    """the strongest evidence, or how to get some"""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Broken:
-    """What happens to the examples of one class under the worst case of all attacks."""
-
-    label: int
-    examples: int
-    correct: int
-    robust: int
-    into: tuple[tuple[int, int], ...]
-    """classes that broken examples end in, with their number, the most frequent first"""
+    @property
+    def is_masked(self) -> bool:
+        """Whether the robust accuracy means nothing."""
+        return self.kind == "masked"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,54 +38,38 @@ class RunContent:
     assessment: Assessment
     diagnosis: Diagnosis | None
     accuracy_by_eps: tuple[Curve, ...]
-    """accuracy from 0 to 1 against the radius, the worst case last; x is eps as a number"""
+    """accuracy from 0 to 1 against eps as a number, the worst case last"""
     curve_examples: int
     """how many examples the curves were measured on"""
     training: tuple[Curve, ...]
-    """x is the epoch; labels: loss, penalty, clean, robust, lr, and whatever else was logged"""
+    """against the epoch; labels: loss, penalty, clean, robust, lr, and whatever else was logged"""
     trained_seconds: float | None = None
-    """how long the training took, over all its sessions; None where that is not known"""
+    """duration of the training over all its sessions, if it is known"""
     guards: tuple[str, ...]
-    """guards that fired, a line each"""
-    gallery: tuple[Specimen, ...]
+    """guards that fired, one line each"""
+    gallery: tuple[GalleryImage, ...]
+    """empty, as are the surfaces, if no image is correctly classified"""
     surfaces: tuple[Surface, ...]
-    classes_broken: tuple[Broken, ...]
+    class_outcomes: tuple[ClassOutcome, ...]
     recipe: str
     """the resolved recipe, TOML"""
     commands: tuple[str, ...]
-    """what to type to repeat it"""
+    """the commands that repeat it"""
     environment: dict[str, Any]
 
-
-@dataclass(frozen=True)
-class Standing:
-    """What the diagnosis of a run amounts to."""
-
-    kind: Kind
-    word: str
-    """the verdict as a reader should meet it"""
-    reason: str
-    """the strongest evidence, or how to get some"""
+    @property
+    def verdict(self) -> VerdictText:
+        """The verdict of the diagnosis, or that there is none."""
+        found = self.diagnosis
+        if found is None:
+            reason = "Run soar diagnose on its folder to look for gradient masking."
+            return VerdictText("unknown", "not diagnosed", reason)
+        if found.is_complete:
+            return VerdictText(found.verdict, found.verdict, found.summary)
+        more = "Only the cheap checks were made: run soar diagnose on its folder for all of them."
+        return VerdictText(found.verdict, f"{found.verdict}, at first look", f"{found.summary} {more}")
 
     @property
-    def sign(self) -> str:
-        """A sign beside the word, so that the color is not alone."""
-        return SIGNS[self.kind]
-
-    @property
-    def is_masked(self) -> bool:
-        """Whether the robust accuracy means nothing."""
-        return self.kind == "masked"
-
-
-def standing(run: RunContent) -> Standing:
-    """Sum up the diagnosis of a run."""
-    found = run.diagnosis
-    if found is None:
-        return Standing(
-            "unknown", "not diagnosed", "Run soar diagnose on its folder to look for gradient masking."
-        )
-    if found.is_complete:
-        return Standing(found.verdict, found.verdict, found.summary)
-    more = "Only the cheap checks were made: run soar diagnose on its folder for all of them."
-    return Standing(found.verdict, f"{found.verdict}, at first look", f"{found.summary} {more}")
+    def legend(self) -> str:
+        """The name in legends, with a warning where the run is masked."""
+        return f"{self.name} (masked)" if self.verdict.is_masked else self.name

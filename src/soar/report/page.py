@@ -1,4 +1,4 @@
-"""The report as one HTML file that needs nothing else."""
+"""The report as a single HTML file that loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from hashlib import sha256
 from importlib import resources
 
 from soar import __version__
-from soar.errors import UserError
 from soar.report.content import RunContent
 from soar.report.drawing.charts import PALETTE
 from soar.report.markup import Html, tag
-from soar.report.sections.attacks import attacks
-from soar.report.sections.classes import classes
-from soar.report.sections.cost import cost
-from soar.report.sections.diagnosis import diagnosis
-from soar.report.sections.gallery import gallery
-from soar.report.sections.headline import headline
-from soar.report.sections.provenance import provenance
-from soar.report.sections.radius import radius
-from soar.report.sections.surfaces import slices
-from soar.report.sections.training import training
+from soar.report.sections import (
+    attacks,
+    classes,
+    diagnosis,
+    gallery,
+    headline,
+    provenance,
+    radius,
+    surfaces,
+    training,
+)
 
-_PARTS = {
-    "headline": ("Results", headline),
-    "diagnosis": ("Trust", diagnosis),
-    "attacks": ("Attacks", attacks),
-    "radius": ("Radius", radius),
-    "gallery": ("Gallery", gallery),
-    "surfaces": ("Loss surface", slices),
-    "classes": ("Classes", classes),
-    "training": ("Training", training),
-    "cost": ("Cost", cost),
-    "provenance": ("Repeat", provenance),
+_SECTIONS = {
+    "headline": ("Results", headline.draw),
+    "diagnosis": ("Trust", diagnosis.draw),
+    "attacks": ("Attacks", attacks.draw),
+    "radius": ("Radius", radius.draw),
+    "gallery": ("Gallery", gallery.draw),
+    "surfaces": ("Loss surface", surfaces.draw),
+    "classes": ("Classes", classes.draw),
+    "training": ("Training", training.draw),
+    "cost": ("Cost", attacks.draw_cost),
+    "provenance": ("Reproduce", provenance.draw),
 }
-# A shield, drawn here because a page without an icon makes browsers ask the server for one.
+# A shield, included because browsers ask the server for an icon that a page does not have.
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
     "%3Cpath d='M8 1l6 2v5c0 4-3 6-6 7-3-1-6-3-6-7V3z' fill='%230b62a8'/%3E%3C/svg%3E"
@@ -43,31 +43,26 @@ _ICON = (
 
 
 def page(runs: Sequence[RunContent], *, title: str = "Robustness report") -> str:
-    """Write the whole page.
+    """Return the whole page.
 
     Args:
-        runs: what to show, side by side; differences are taken to the first
+        runs: what to show, side by side; differences are to the first
         title: its heading
-
-    Raises:
-        UserError: if there is no run
     """
-    if not runs:
-        raise UserError("report: got no run, expected at least one")
     script = _asset("page.js")
     body = tag(
         "body",
         tag("a", "Skip to the results", href="#headline", class_="skip"),
         _masthead(runs, title),
-        tag("main", *(show(runs) for _, show in _PARTS.values())),
-        tag("footer", f"Made by soar {__version__}. The file needs no network and can be passed on."),
+        tag("main", *(draw(runs) for _, draw in _SECTIONS.values())),
+        tag("footer", f"Made by soar {__version__}. The file needs no network and can be shared."),
         tag("script", script),
     )
     return f"<!doctype html>\n{tag('html', _head(title, script), body, lang='en')}\n"
 
 
 def _head(title: str, script: Html) -> Html:
-    # The browser itself refuses to load anything from elsewhere, and to run any script but ours.
+    # With this the browser refuses to load anything from elsewhere, and to run any script but ours.
     digest = b64encode(sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     return tag(
@@ -86,7 +81,7 @@ def _head(title: str, script: Html) -> Html:
 def _masthead(runs: Sequence[RunContent], title: str) -> Html:
     tasks = dict.fromkeys(f"{run.assessment.data}, {run.assessment.threat}" for run in runs)
     count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-    links = [tag("a", name, href=f"#{place}") for place, (name, _) in _PARTS.items()]
+    links = [tag("a", name, href=f"#{place}") for place, (name, _) in _SECTIONS.items()]
     return tag(
         "header",
         tag(

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from soar import __version__
-from soar.errors import UserError
 from soar.evaluation.assessment import CLEAN, WORST
-from soar.report.comparison import best, caveats, difference, points
-from soar.report.content import DISTRUST, RunContent, standing
-from soar.report.latex import PACKAGES, table
-from soar.report.sections.attacks import labels
+from soar.report.content import RunContent
+from soar.report.markup import DISTRUST
+from soar.report.sections.attacks import attack_labels
+from soar.report.sections.headline import best, caveats, difference, points
 from soar.text import interval, percent
 
 _DAGGER = "†"
+PACKAGES = (r"\usepackage{booktabs}", r"\usepackage{graphicx}", r"\usepackage[T1]{fontenc}")
+"""what a document needs for the tables"""
+
+_ESCAPED = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
+    "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
+    ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "†": r"\textdagger{}",
+    "[": "{[}", "]": "{]}",
+}  # fmt: skip
+# As wide as it is, but no wider than the line, so that five runs beside each other fit on the page.
+_FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 _MARKDOWN = re.compile(r"([\\`*_\[\]#|~$>])")
 
 Rows = list[list[str]]
 
 
 def markdown(runs: Sequence[RunContent]) -> str:
-    """Write the headline and the table by attack as Markdown.
+    """Return the headline and the table of attacks as Markdown.
 
     Args:
-        runs: what to show; differences are taken to the first
-
-    Raises:
-        UserError: if there is no run
+        runs: what to show; differences are to the first
     """
     parts = [f"<!-- soar report {__version__} -->"]
     for title, rows in _tables(runs):
@@ -37,23 +44,18 @@ def markdown(runs: Sequence[RunContent]) -> str:
 
 
 def latex(runs: Sequence[RunContent]) -> str:
-    """Write the headline and the table by attack as LaTeX.
+    """Return the headline and the table of attacks as LaTeX.
 
     Args:
-        runs: what to show; differences are taken to the first
-
-    Raises:
-        UserError: if there is no run
+        runs: what to show; differences are to the first
     """
     notes = " ".join(_notes(runs))
     parts = [f"% soar report {__version__}; needs {' '.join(PACKAGES)}"]
-    parts.extend(table(f"{title}. {notes}", rows) for title, rows in _tables(runs))
+    parts.extend(latex_table(f"{title}. {notes}", rows) for title, rows in _tables(runs))
     return "\n\n".join(parts) + "\n"
 
 
 def _tables(runs: Sequence[RunContent]) -> list[tuple[str, Rows]]:
-    if not runs:
-        raise UserError("report: got no run, expected at least one")
     return [
         ("Clean and worst-case accuracy", _headline(runs)),
         ("Accuracy under each attack", _by_attack(runs)),
@@ -70,43 +72,45 @@ def _headline(runs: Sequence[RunContent]) -> Rows:
             f"{run.name} (best)" if place in leading else run.name,
             _share(run, CLEAN),
             _share(run, WORST),
-            standing(run).word,
+            run.verdict.text,
         ]
         if is_compared:
             apart = difference(run.assessment, runs[0].assessment, WORST)
-            doubtful = standing(run).is_masked or standing(runs[0]).is_masked
+            doubtful = run.verdict.is_masked or runs[0].verdict.is_masked
             row.append("-" if place == 0 else points(apart) + (f" {_DAGGER}" if doubtful else ""))
         rows.append(row)
     return rows
 
 
 def _by_attack(runs: Sequence[RunContent]) -> Rows:
-    rows = [["attack", *(f"{run.name} {_DAGGER}" if standing(run).is_masked else run.name for run in runs)]]
-    return rows + [[label, *(_share(run, label) for run in runs)] for label in (CLEAN, *labels(runs), WORST)]
+    rows = [["attack", *(f"{run.name} {_DAGGER}" if run.verdict.is_masked else run.name for run in runs)]]
+    return rows + [
+        [label, *(_share(run, label) for run in runs)] for label in (CLEAN, *attack_labels(runs), WORST)
+    ]
 
 
 def _share(run: RunContent, label: str) -> str:
-    """Write an accuracy with its interval, marked where it is not to be trusted."""
+    """Format an accuracy with its interval, marked where it is not to be trusted."""
     found = run.assessment
     if label not in found.names:
         return "not run"
-    dagger = f" {_DAGGER}" if label != CLEAN and standing(run).is_masked else ""
+    dagger = f" {_DAGGER}" if label != CLEAN and run.verdict.is_masked else ""
     return f"{percent(found.accuracy(label))} ({interval(*found.interval(label))}){dagger}"
 
 
 def _notes(runs: Sequence[RunContent]) -> list[str]:
-    """Say what the tables are about, and whether to believe them."""
+    """Return what the tables are about, and whether to trust them."""
     tasks = dict.fromkeys(
         f"{len(run.assessment)} images of {run.assessment.data}, {run.assessment.threat}" for run in runs
     )
-    verdicts = "; ".join(f"{run.name}: {standing(run).word}" for run in runs)
+    verdicts = "; ".join(f"{run.name}: {run.verdict.text}" for run in runs)
     notes = [
         f"{'; '.join(tasks)}. In parentheses: 95% intervals.",
         *(["Differences are in points, paired on the same examples."] if len(runs) > 1 else []),
         f"Verdict on gradient masking: {verdicts}.",
         *caveats(runs),
     ]
-    if any(standing(run).is_masked for run in runs):
+    if any(run.verdict.is_masked for run in runs):
         notes.append(f"{_DAGGER} {DISTRUST}")
     return notes
 
@@ -119,10 +123,64 @@ def _lines(rows: Rows) -> str:
 
 
 def _in_markdown(text: str) -> str:
-    r"""Escape what Markdown or the HTML inside of it would take for markup.
+    r"""Escape what Markdown, or HTML inside of it, would take for markup.
 
     >>> _in_markdown("a|b_c <i>")
     'a\\|b\\_c &lt;i\\>'
     """
     plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     return _MARKDOWN.sub(r"\\\1", plain)
+
+
+def latex_table(title: str, rows: Sequence[Sequence[str]]) -> str:
+    r"""Return rows as a float with a caption, never wider than the page.
+
+    Args:
+        title: the caption
+        rows: the headings, then the body; the first column is text, the others are numbers
+
+    >>> print(latex_table("Robust", [["run", "PGD-20"], ["a_b", "66.1% (63.1 to 69.0)"]]).splitlines()[8:10])
+    ['\\midrule', 'a\\_b & 66.1\\% {\\small(63.1 to 69.0)} \\\\']
+    """
+    head, *body = rows
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_in_latex(title)}}}",
+            r"\par\medskip",
+            _FITTED,
+            rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
+            r"\toprule",
+            _row(map(_in_latex, head)),
+            r"\midrule",
+            *(_row([_in_latex(name), *map(_number, numbers)]) for name, *numbers in body),
+            r"\bottomrule",
+            r"\end{tabular}}",
+            r"\end{table}",
+        ]
+    )
+
+
+def _in_latex(text: str) -> str:
+    r"""Escape what LaTeX would take for a command.
+
+    >>> _in_latex("100% of a_b")
+    '100\\% of a\\_b'
+    """
+    return "".join(_ESCAPED.get(character, character) for character in " ".join(text.split()))
+
+
+def _number(text: str) -> str:
+    r"""Typeset the minus signs and the interval of a number.
+
+    >>> _number("-47.4 (-51.2 to -43.6)")
+    '$-$47.4 {\\small($-$51.2 to $-$43.6)}'
+    """
+    made = _in_latex(text)
+    made = re.sub(r"(?<![\w-])-(?=\d)", "$-$", made)
+    return re.sub(r"\([^()]*\d\)", lambda found: rf"{{\small{found[0]}}}", made)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"

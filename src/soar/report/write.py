@@ -11,16 +11,16 @@ from soar.report.content import RunContent
 from soar.report.page import page
 from soar.report.tables import latex, markdown
 
-# Every file of a report has this word near its beginning, so that only a report is ever replaced.
+# Every file of a report has this near its beginning, so that nothing but a report is ever replaced.
 MARK = "soar report"
 _BEGINNING = 2000
 
 
 def check(output: Path) -> None:
-    """Make sure that nothing but an earlier report would be replaced.
+    """Check that nothing but an earlier report would be replaced.
 
     Raises:
-        UserError: if one of the files holds something else, or the name is not that of a page
+        UserError: if one of the files is something else, or the name is not that of a page
     """
     if output.suffix not in (".html", ".htm"):
         raise UserError(f"--output: got {output}, expected a name that ends in .html")

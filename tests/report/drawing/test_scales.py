@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soar.report.drawing.scales import Axis, is_shown, log_ticks, nice_ticks, tick_words, widened, words
+from soar.report.drawing.scales import Axis, format_number, is_shown, nice_ticks, tick_labels, widened
 
+MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 NUMBERS = st.floats(-1e140, 1e140, allow_nan=False)
 
 
@@ -39,27 +40,9 @@ def test_ticks_are_few_ordered_and_enclose(one: float, other: float, whole: bool
     assert not whole or all(tick.is_integer() for tick in ticks)
 
 
-@given(st.floats(1e-140, 1e140), st.floats(1e-140, 1e140))
-def test_logarithmic_ticks_are_few_ordered_and_enclose(one: float, other: float) -> None:
-    low, high = sorted((one, other))
-    ticks = log_ticks(low, high)
-    assert 2 <= len(ticks) <= 6
-    assert list(ticks) == sorted(set(ticks))
-    assert ticks[0] <= low * (1 + 1e-12) and high <= ticks[-1] * (1 + 1e-12)
-
-
-def test_a_constant_has_logarithmic_ticks_too() -> None:
-    assert log_ticks(10, 10) == (10.0, 20.0, 50.0, 100.0)
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e200])
 def test_what_has_no_place(value: float) -> None:
     assert not is_shown(value)
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, 1e-200])
-def test_what_has_no_place_on_a_logarithmic_axis(value: float) -> None:
-    assert is_shown(value) and not is_shown(value, log=True)
 
 
 def test_places_on_an_axis_that_goes_up() -> None:
@@ -67,15 +50,12 @@ def test_places_on_an_axis_that_goes_up() -> None:
     assert [axis.at(value) for value in (0, 1, 4, 9, -3)] == [200, 175, 100, 100, 200]
 
 
-def test_a_zero_lies_at_the_bottom_of_a_logarithmic_axis() -> None:
-    assert Axis(low=1e-3, high=1, start=200, end=100, log=True).at(0) == 200
+def test_ticks_are_formatted_shortly() -> None:
+    assert tick_labels([0.1 + 0.2, -0.0, -2.5, 99999]) == ["0.3", "0", f"{MINUS}2.5", "99999"]
+    assert tick_labels([1e6, 2.5e-7, math.nan]) == ["10⁶", f"2.5{TIMES}10⁻⁷", "unknown"]
+    assert tick_labels([-200000, 1.000002]) == [f"{MINUS}2{TIMES}10⁵", "1.000002"]
 
 
-def test_numbers_are_written_shortly() -> None:
-    assert tick_words([0.1 + 0.2, -0.0, -2.5, 99999]) == ["0.3", "0", "\N{MINUS SIGN}2.5", "99999"]
-    assert tick_words([1e6, 2.5e-7, math.nan]) == ["10⁶", "2.5\N{MULTIPLICATION SIGN}10⁻⁷", "unknown"]
-
-
-def test_words_keep_what_matters() -> None:
-    assert [words(one) for one in (1e-6, 1e6, 0.123456789)] == ["1e-06", "1e+06", "0.123457"]
-    assert words(0.5, percent=True) == "50.0%"
+def test_numbers_are_rounded_to_the_digits_that_matter() -> None:
+    assert [format_number(one) for one in (1e-6, 1e6, 0.123456789)] == ["10⁻⁶", "10⁶", "0.123457"]
+    assert [format_number(one, 3) for one in (12345, 0.99999, -1e-9)] == ["12300", "1", f"{MINUS}10⁻⁹"]

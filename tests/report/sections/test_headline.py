@@ -7,18 +7,16 @@ from importlib import resources
 
 from soar.evaluation import Note
 from soar.evaluation.diagnosis import SEVERITY, Check
-from soar.report.content import SIGNS, RunContent
+from soar.report.content import RunContent
+from soar.report.markup import SIGNS
 from soar.report.page import page
-from soar.report.sections.attacks import attacks
-from soar.report.sections.diagnosis import diagnosis
-from soar.report.sections.headline import headline
-from soar.report.sections.radius import radius
+from soar.report.sections import attacks, diagnosis, headline, radius
 from tests.report.made import made_content
 from tests.report.reading import Element, read
 
 
 def cards(runs: int) -> list[Element]:
-    return read(headline(made_content(runs))).all("article")
+    return read(headline.draw(made_content(runs))).all("article")
 
 
 def test_a_card_holds_the_numbers_with_intervals_and_the_verdict() -> None:
@@ -31,7 +29,7 @@ def test_a_card_holds_the_numbers_with_intervals_and_the_verdict() -> None:
 
 def test_a_masked_number_cannot_be_overlooked() -> None:
     runs = made_content(2)
-    root = read(headline(runs))
+    root = read(headline.draw(runs))
     (alarm,) = root.all(kind="alarm")
     assert alarm.attributes["role"] == "alert"
     assert "soar-zero-start is masked: its 18.7% is not to be trusted" in alarm.text
@@ -39,10 +37,10 @@ def test_a_masked_number_cannot_be_overlooked() -> None:
     card = root.all("article")[1]
     assert card.all("del", "big")[0].text == "18.7%"
     assert card.all(kind="distrust")[0].text == "✗ Not to be trusted"
-    for shown in (attacks(runs), radius(runs)):
+    for shown in (attacks.draw(runs), radius.draw(runs)):
         (warning,) = read(shown).all(kind="alarm")
         assert "soar-zero-start: Not to be trusted" in warning.text
-    assert not read(headline(runs[:1])).all(kind="alarm")
+    assert not read(headline.draw(runs[:1])).all(kind="alarm")
 
 
 def test_the_best_is_marked_among_those_to_trust() -> None:
@@ -64,14 +62,14 @@ def inconclusive(run: RunContent) -> RunContent:
 def test_a_number_that_could_not_be_checked_is_marked_and_never_the_best() -> None:
     first, _, best = made_content(3)
     runs = [first, inconclusive(best)]
-    card = read(headline(runs)).all("article")[1]
+    card = read(headline.draw(runs)).all("article")[1]
     assert "inconclusive" in card.classes and not card.all(kind="best")
     assert card.all(kind="distrust")[0].text == "~ Not confirmed"
     assert "~ inconclusive" in card.text
     assert "2 of 3 checks could not be made, so it cannot be called sound." in card.text
-    assert read(headline([first, best])).all("article")[1].all(kind="best")
-    assert "~ inconclusive" in read(attacks(runs)).text and "inconclusive" in str(page(runs))
-    told = read(diagnosis(runs))
+    assert read(headline.draw([first, best])).all("article")[1].all(kind="best")
+    assert "~ inconclusive" in read(attacks.draw(runs)).text and "inconclusive" in str(page(runs))
+    told = read(diagnosis.draw(runs))
     assert "0 of 3 checks speak against the model, 2 could not be made, on " in told.text
     assert [one.classes[1] for one in told.all("details")[3:]] == ["inconclusive", "inconclusive", "sound"]
 
@@ -84,7 +82,7 @@ def test_every_verdict_has_its_colors() -> None:
 
 
 def test_differences_are_to_the_first_and_to_the_best() -> None:
-    table = read(headline(made_content(3))).all("table")[0]
+    table = read(headline.draw(made_content(3))).all("table")[0]
     rows = [
         [cell.text.strip() for cell in row.all()[:20] if cell.name in ("th", "td")] for row in table.all("tr")
     ]
@@ -99,7 +97,7 @@ def test_differences_are_to_the_first_and_to_the_best() -> None:
 def test_different_data_are_not_compared() -> None:
     one, _, other = made_content(3)
     elsewhere = replace(other, assessment=replace(other.assessment, data="cifar10"))
-    root = read(headline([one, elsewhere]))
+    root = read(headline.draw([one, elsewhere]))
     assert "no run is called best" in root.all(kind="missing")[0].text
     assert root.text.count("not comparable") == 2
     assert not root.all(kind="best")
@@ -108,4 +106,4 @@ def test_different_data_are_not_compared() -> None:
 def test_what_is_odd_about_the_model_is_said() -> None:
     (run,) = made_content(1)
     odd = replace(run, assessment=replace(run.assessment, notes=(Note("random", "model: randomized"),)))
-    assert "model: randomized" in read(headline([odd])).all(kind="note")[0].text
+    assert "model: randomized" in read(headline.draw([odd])).all(kind="note")[0].text

@@ -10,7 +10,7 @@ from fractions import Fraction
 from soar.experiments.result import Cell, Result
 from soar.experiments.show.figures import spread, standalone
 from soar.report.drawing.charts import WIDTH, line_chart
-from soar.report.drawing.data import Curve
+from soar.report.drawing.lines import Curve
 
 _SHOWN = {"Standard": "clean", "PGD20": "PGD-20"}
 """columns of the paper's sweeps that tell the whole story, the price and the gain, and what to call them"""

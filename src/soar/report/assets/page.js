@@ -104,7 +104,8 @@
     const box = root.querySelector(".slider");
     const input = box.querySelector("input");
     const cards = all(".specimen", root).map((card) => ({
-      answer: card.querySelector(".answer"), mark: card.querySelector(".mark"), says: card.querySelector(".says"),
+      prediction: card.querySelector(".prediction"), mark: card.querySelector(".mark"),
+      predicted: card.querySelector(".predicted"),
       image: card.querySelector("img.attacked"), change: card.querySelector("img.change"),
       bars: all(".shares .bar > span", card), shares: all(".shares .share", card),
     }));
@@ -112,14 +113,14 @@
       input.value = step;
       input.setAttribute("aria-valuetext", data.steps[step]);
       box.querySelector("output").textContent = data.steps[step];
-      data.tracks.forEach((track, place) => {
-        const frame = track.frames[track.at[step]];
+      data.images.forEach((frames, place) => {
+        const frame = frames[step];
         const card = cards[place];
         card.image.src = `data:image/png;base64,${frame.image}`;
         card.change.src = `data:image/png;base64,${frame.change}`;
-        card.answer.className = `answer ${frame.right ? "right" : "wrong"}`;
-        card.mark.textContent = frame.right ? "✓ right" : "✗ wrong";
-        card.says.textContent = frame.says;
+        card.prediction.className = `prediction ${frame.correct ? "correct" : "wrong"}`;
+        card.mark.textContent = frame.correct ? "✓ correct" : "✗ misclassified";
+        card.predicted.textContent = frame.predicted;
         frame.bars.forEach((share, row) => {
           card.bars[row].style.width = `${100 * share}%`;
           card.shares[row].textContent = `${(100 * share).toFixed(1)}%`;

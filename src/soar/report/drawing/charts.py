@@ -1,24 +1,13 @@
-"""Line charts as SVG text, for a page with a light and a dark theme, read on screens, phones and paper."""
+"""Line charts as SVG text, for light and dark pages, on screens, phones and paper."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from soar.report.drawing.data import Curve
-from soar.report.drawing.lines import Plane, Point, describe, line, points_of, swatch
-from soar.report.drawing.scales import Axis, is_shown, log_ticks, nice_ticks, tick_words, widened, words
-from soar.report.drawing.svg import (
-    EDGE,
-    FAINT,
-    coordinate,
-    heading,
-    legend,
-    nothing,
-    picture,
-    shorten,
-    text,
-    width,
-)
+from soar.report.drawing import svg
+from soar.report.drawing.lines import Curve, Plane, Point, describe, line, parts_of, swatch
+from soar.report.drawing.scales import Axis, is_shown, nice_ticks, tick_labels, widened
+from soar.report.drawing.svg import EDGE, FAINT, coordinate
 
 PALETTE: dict[str, tuple[str, str]] = {
     "--series-1": ("#1f5fc4", "#7088ff"),
@@ -32,7 +21,7 @@ PALETTE: dict[str, tuple[str, str]] = {
 }
 """CSS custom properties that the page defines: on a light ground, on a dark ground
 
-People who see two kinds of colors still tell any two of them apart, by lightness if not by hue.
+Any two of them differ for readers with a color vision deficiency too, by lightness if not by hue.
 """
 
 # A phone of 390 pixels shows this almost one to one, so that a font of size 12 can be read there.
@@ -52,69 +41,62 @@ def line_chart(
     y_label: str,
     percent: bool = False,
     x_ticks: Ticks = (),
-    log: bool = False,
     marked: float | None = None,
-    smooth: int = 1,
     strong: str | None = None,
     band: str = "95% interval",
 ) -> str:
-    """Draw curves over one axis; the legend stands below them, where it covers nothing.
+    """Draw curves over one axis, with the legend below them, where it covers nothing.
 
-    Numbers that are not finite leave a gap, and so do those that are not positive on a logarithmic axis. The
-    same input always gives the same text.
+    Numbers that are not finite leave a gap. The same input always gives the same text.
 
     Args:
-        curves: what to draw; curves of thousands of points are thinned in a way that keeps their extremes
+        curves: what to draw
         title: the heading, drawn above the chart
         x_label: what x is
         y_label: what y is
-        percent: whether y is a share, to be written in percent and drawn from 0 on
-        x_ticks: numbers of the x axis and what to write there; round numbers where none are given
-        log: whether the y axis is logarithmic
+        percent: whether y is a share, written in percent and drawn from 0 on
+        x_ticks: numbers of the x axis and their labels; round numbers where none are given
         marked: the threat's eps, marked by a dashed line
-        smooth: how many points a running mean takes; above 1 the mean is drawn, and the points faintly behind
         strong: the label of a curve that is drawn thicker, in the color of the text
         band: what lies between the lower and the upper end of a curve
     """
-    if smooth > 1:
-        y_label = f"{y_label} (running mean of {smooth})"
-    headed, top = heading(title, y_label, WIDTH)
-    lines = [points_of(curve, log=log, smooth=smooth) for curve in curves]
-    points = [point for one in lines for point in one]
+    headed, top = svg.heading(title, y_label, WIDTH)
+    lines = [parts_of(curve) for curve in curves]
+    points = [point for parts in lines for part in parts for point in part]
     if not points:
-        return nothing(headed, top, WIDTH, title=title)
+        return svg.no_data(headed, top, WIDTH, title=title)
 
     x_ticks = [(x, name) for x, name in x_ticks if is_shown(x)]
     marks = [marked] if marked is not None and is_shown(marked) else []
-    y_axis, y_ticks = _y_axis(points, top, percent=percent, log=log)
-    margin = 3 + 2 * EDGE + max(width(name) for _, name in y_ticks)
+    y_axis, y_ticks = _y_axis(points, top, percent=percent)
+    margin = 3 + 2 * EDGE + max(svg.width(name) for _, name in y_ticks)
     x_axis, x_ticks = _x_axis([point.x for point in points] + marks, x_ticks, margin)
     plane = Plane(x_axis, y_axis, percent, dict(x_ticks), band)
 
     drawn = [*_rows(plane, y_ticks), *_columns(plane, x_ticks, x_label)]
-    entries, said = [], [f"{y_label} against {x_label}."]
-    for k, (curve, one) in enumerate(zip(curves, lines, strict=True)):
+    entries, description = [], [f"{y_label} against {x_label}."]
+    for k, (curve, parts) in enumerate(zip(curves, lines, strict=True)):
         is_strong = curve.label == strong
-        # A curve without points keeps its color to itself: those after it look the same in all charts.
-        if one:
+        # A curve without points keeps its color: those after it look the same in all charts.
+        if parts:
             entries.append((curve.label, swatch(k, strong=is_strong)))
-        drawn.append(line(k, curve.label, one, plane, strong=is_strong))
-        said.append(describe(curve.label, one, plane))
+        drawn.append(line(k, curve.label, parts, plane, strong=is_strong))
+        description.append(describe(curve.label, parts, plane))
     for mark in marks:
         drawn.append(f'<path d="M{plane.at(mark, y_axis.low)}L{plane.at(mark, y_axis.high)}" {_MARK}/>')
-        entries.append((f"eps = {plane.names.get(mark) or words(mark)}", f'<path d="M13-11V3" {_MARK}/>'))
-    rows, bottom = legend(entries, y_axis.start + 58, WIDTH)
-    return picture(WIDTH, bottom, headed + drawn + rows, title=title, description=" ".join(said))
+        entries.append((f"eps = {plane.x_name(mark)}", f'<path d="M13-11V3" {_MARK}/>'))
+    rows, bottom = svg.legend(entries, y_axis.start + 58, WIDTH)
+    return svg.picture(WIDTH, bottom, headed + drawn + rows, title=title, description=" ".join(description))
 
 
-def _y_axis(points: Sequence[Point], top: float, *, percent: bool, log: bool) -> tuple[Axis, Ticks]:
-    numbers = [one for point in points for one in point[1:5] if is_shown(one, log)]
-    if percent and not log:
+def _y_axis(points: Sequence[Point], top: float, *, percent: bool) -> tuple[Axis, Ticks]:
+    numbers = [one for point in points for one in (point.y, point.low, point.high)]
+    if percent:
         numbers.append(0.0)
     low, high = min(numbers), max(numbers)
-    ticks = log_ticks(low, high) if log else nice_ticks(low, high)
-    axis = Axis(low=min(low, ticks[0]), high=max(high, ticks[-1]), start=top + _PLOT, end=top, log=log)
-    return axis, list(zip(ticks, tick_words(ticks, percent=percent), strict=True))
+    ticks = nice_ticks(low, high)
+    axis = Axis(low=min(low, ticks[0]), high=max(high, ticks[-1]), start=top + _PLOT, end=top)
+    return axis, list(zip(ticks, tick_labels(ticks, percent=percent), strict=True))
 
 
 def _x_axis(numbers: list[float], ticks: Ticks, margin: float) -> tuple[Axis, Ticks]:
@@ -123,12 +105,12 @@ def _x_axis(numbers: list[float], ticks: Ticks, margin: float) -> tuple[Axis, Ti
     if not ticks:
         is_whole = all(float(x).is_integer() for x in numbers)
         inside = [x for x in nice_ticks(low, high, whole=is_whole) if low <= x <= high]
-        ticks = list(zip(inside, tick_words(inside), strict=True))
+        ticks = list(zip(inside, tick_labels(inside), strict=True))
     return Axis(low=low, high=high, start=margin, end=WIDTH - 20), ticks
 
 
 def _rows(plane: Plane, ticks: Ticks) -> list[str]:
-    """Draw the grid of the y axis and its numbers."""
+    """Draw the grid lines of the y axis and its numbers."""
     left, right = coordinate(plane.x.start), coordinate(plane.x.end)
     parts = []
     for value, name in ticks:
@@ -137,24 +119,24 @@ def _rows(plane: Plane, ticks: Ticks) -> list[str]:
         parts.append(
             f'<path d="M{left} {coordinate(at)}H{right}" stroke="currentColor" opacity="{strength}"/>'
         )
-        parts.append(text(plane.x.start - 7, at + 4, name, anchor="end"))
+        parts.append(svg.text(plane.x.start - 7, at + 4, name, anchor="end"))
     return parts
 
 
 def _columns(plane: Plane, ticks: Ticks, label: str) -> list[str]:
-    """Draw the grid of the x axis, as many of its names as have room, and what it is."""
+    """Draw the grid lines of the x axis, as many of its labels as fit, and what x is."""
     top, bottom = coordinate(plane.y.end), coordinate(plane.y.start + 4)
     parts = []
     free = 0.0
     for value, name in sorted(ticks):
         at = plane.x.at(value)
         parts.append(f'<path d="M{coordinate(at)} {top}V{bottom}" stroke="currentColor" opacity=".14"/>')
-        name = shorten(name, _INSIDE / 2)
-        half = width(name) / 2
+        name = svg.shorten(name, _INSIDE / 2)
+        half = svg.width(name) / 2
         middle = min(max(at, half), WIDTH - half)
         if middle - half >= free:
-            parts.append(text(middle, plane.y.start + 18, name, anchor="middle"))
+            parts.append(svg.text(middle, plane.y.start + 18, name, anchor="middle"))
             free = middle + half + 6
     middle = (plane.x.start + plane.x.end) / 2
-    label = shorten(label, 2 * (WIDTH - middle))
-    return [*parts, text(middle, plane.y.start + 36, label, anchor="middle", extra=FAINT)]
+    label = svg.shorten(label, 2 * (WIDTH - middle))
+    return [*parts, svg.text(middle, plane.y.start + 36, label, anchor="middle", extra=FAINT)]

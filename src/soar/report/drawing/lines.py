@@ -1,19 +1,17 @@
-"""One line of a chart: its points, its looks in color and in black and white, and the same in words."""
+"""One curve of a chart: its points, how it looks in color and in black and white, and its description."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain
 from typing import NamedTuple
 
-from soar.report.drawing.data import Curve
-from soar.report.drawing.scales import Axis, is_shown, words
+from soar import text
+from soar.report.drawing.scales import Axis, format_number, is_shown
 from soar.report.drawing.svg import coordinate, escaped
-from soar.report.drawing.thinning import running_mean, thin
 
-# Colors tell curves apart for most people on most screens; dashes and markers do so for all, on paper too.
+# Colors distinguish curves for most readers on most screens; dashes and markers for all, on paper too.
 # Four and five of them: a pair comes again only after 20 curves.
 _DASHES = ("", "7 3", "2 3", "9 3 2 3")
 _MARKERS = (
@@ -24,129 +22,126 @@ _MARKERS = (
     "m-2.6-2.6l5.2 5.2m0-5.2l-5.2 5.2",  # cross
 )
 _COLORS = 8
-_MOST_POINTS = 300
-_MOST_MARKERS = 40  # a curve with more points gets a few markers, only to be told apart
+_MOST_MARKERS = 40  # a curve with more points gets a few markers, only to be distinguished
 _FEW_MARKERS = 6
-_SAID_IN_FULL = 8  # a curve with more points is summed up for screen readers
+_DESCRIBED = 8  # a curve with more points is summarized for screen readers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """The values of a curve, with an interval at each point where there is one."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
 
 
 class Point(NamedTuple):
-    """A point that has a place in the chart."""
+    """A point that can be drawn."""
 
     x: float
     y: float
-    raw: float
-    """y before smoothing"""
     low: float
-    """the lower end of its interval, or y where there is none"""
+    """lower end of its interval, or y where there is none"""
     high: float
-    part: int
-    """points of different parts have a gap between them"""
 
 
 @dataclass(frozen=True)
 class Plane:
-    """What all lines of a chart share: two axes and how their numbers are written."""
+    """What all curves of a chart share: two axes and how their numbers are written."""
 
     x: Axis
     y: Axis
     percent: bool
     names: Mapping[float, str]
-    """what to write for numbers of the x axis, where they have a name"""
+    """what to write for numbers of the x axis that have a name"""
     band: str = "95% interval"
     """what lies between the lower and the upper end of a point"""
 
     def at(self, x: float, y: float) -> str:
-        """Return the position of a pair of numbers."""
+        """Return the coordinates of a pair of numbers."""
         return f"{coordinate(self.x.at(x))} {coordinate(self.y.at(y))}"
 
-    def say(self, point: Point) -> str:
-        """Say a point in words, with all digits that matter."""
-        y, low, high = (words(one, percent=self.percent) for one in (point.y, point.low, point.high))
+    def x_name(self, x: float) -> str:
+        """Return the name of a number of the x axis, or the number where it has none."""
+        return self.names.get(x) or format_number(x)
+
+    def describe(self, point: Point) -> str:
+        """Return a point in words."""
+        write = text.percent if self.percent else format_number
+        y, low, high = (write(one) for one in (point.y, point.low, point.high))
         between = f" ({self.band} {low} to {high})" if point.low < point.high else ""
-        return f"{y}{between} at {self.names.get(point.x) or words(point.x)}"
+        return f"{y}{between} at {self.x_name(point.x)}"
 
 
-def points_of(curve: Curve, *, log: bool, smooth: int) -> list[Point]:
-    """Return the points of a curve that can be drawn, a few hundred at most.
+def parts_of(curve: Curve) -> list[list[Point]]:
+    """Return the points of a curve that can be drawn, in parts; the others leave a gap between two parts.
 
-    Args:
-        curve: any curve
-        log: whether y has a logarithmic axis, on which only positive numbers have a place
-        smooth: how many points a running mean takes
-
-    >>> curve = Curve(label="", x=(0, 1, 2), y=(5.0, math.nan, 7.0))
-    >>> [(point.x, point.y, point.part) for point in points_of(curve, log=False, smooth=1)]
-    [(0, 5.0, 0), (2, 7.0, 1)]
+    >>> curve = Curve(label="", x=(0, 1, 2, 3), y=(5.0, float("nan"), 7.0, 8.0))
+    >>> [[(point.x, point.y) for point in part] for part in parts_of(curve)]
+    [[(0, 5.0)], [(2, 7.0), (3, 8.0)]]
     """
-    shown = [
-        y if is_shown(x) and is_shown(y, log) else math.nan for x, y in zip(curve.x, curve.y, strict=True)
-    ]
-    means = running_mean(shown, smooth) if smooth > 1 else shown
-    found: list[Point] = []
-    part = 0
-    for k, (x, y, mean) in enumerate(zip(curve.x, shown, means, strict=True)):
-        if math.isnan(y):
-            part += bool(found) and found[-1].part == part
-            continue
-        low, high = (
-            ends[k] if k < len(ends) and is_shown(ends[k]) else mean for ends in (curve.low, curve.high)
-        )
-        found.append(Point(x, mean, y, low, high, part))
-    return [found[k] for k in thin([point.raw for point in found], _MOST_POINTS)]
+    parts: list[list[Point]] = [[]]
+    for k, (x, y) in enumerate(zip(curve.x, curve.y, strict=True)):
+        if is_shown(x) and is_shown(y):
+            low, high = (e[k] if k < len(e) and is_shown(e[k]) else y for e in (curve.low, curve.high))
+            parts[-1].append(Point(x, y, low, high))
+        else:
+            parts.append([])
+    return [part for part in parts if part]
 
 
-def line(k: int, label: str, points: list[Point], plane: Plane, *, strong: bool) -> str:
-    """Draw a line with its interval, its markers and what they say when pointed at.
+def line(k: int, label: str, parts: list[list[Point]], plane: Plane, *, strong: bool) -> str:
+    """Draw a curve with its intervals, and markers that show their numbers when pointed at.
 
     Args:
-        k: the number of the line in its chart, from 0 on
+        k: the number of the curve in its chart, from 0 on
         label: its name
-        points: its points, as `points_of` gives them
+        parts: its points, from `parts_of`
         plane: where they go
         strong: whether to draw it thicker, in the color of the text
     """
-    parts = [list(part) for _, part in groupby(points, key=lambda point: point.part)]
+    points = list(chain(*parts))
     drawn = [_band(part, plane) for part in parts if any(point.low < point.high for point in part)]
-    if any(point.raw != point.y for point in points):
-        raw = "".join(_path(plane.at(p.x, p.raw) for p in part) for part in parts)
-        drawn.append(f'<path d="{raw}" fill="none" stroke="currentColor" stroke-width="1" opacity=".3"/>')
     curve = "".join(_path(plane.at(p.x, p.y) for p in part) for part in parts if len(part) > 1)
     if curve:
         drawn.append(f'<path d="{curve}" {_stroke(k, strong)}/>')
     alone = {part[0] for part in parts if len(part) == 1}
     for n, point in enumerate(points):
         if _is_marked(n, len(points), k) or point in alone:
-            said = escaped(f"{label}: {plane.say(point)}")
-            drawn.append(f'<path d="M{plane.at(point.x, point.y)}{_marker(k)}"><title>{said}</title></path>')
+            title = escaped(f"{label}: {plane.describe(point)}")
+            drawn.append(f'<path d="M{plane.at(point.x, point.y)}{_marker(k)}"><title>{title}</title></path>')
     return f'<g{_color(k, strong)} fill="currentColor" stroke-linejoin="round">{"".join(drawn)}</g>'
 
 
 def swatch(k: int, *, strong: bool) -> str:
-    """Draw a short piece of a line for the legend: 26 wide, on a base line for text at 0."""
+    """Draw a short piece of a curve for the legend: 26 wide, on a base line for text at 0."""
     looks = f'<path d="M0-4h26" {_stroke(k, strong)}/><path d="M13-4{_marker(k)}"/>'
     return f'<g{_color(k, strong)} fill="currentColor">{looks}</g>'
 
 
-def describe(label: str, points: list[Point], plane: Plane) -> str:
-    """Say a line in words.
+def describe(label: str, parts: list[list[Point]], plane: Plane) -> str:
+    """Return a curve in words.
 
     >>> axis = Axis(low=0, high=1, start=0, end=1)
     >>> curve = Curve(label="", x=(0.0, 0.5), y=(0.9, 0.25))
-    >>> describe("PGD", points_of(curve, log=False, smooth=1), Plane(axis, axis, True, {0.5: "1/2"}))
+    >>> describe("PGD", parts_of(curve), Plane(axis, axis, True, {0.5: "1/2"}))
     'PGD: 90.0% at 0, 25.0% at 1/2.'
     """
+    points = list(chain(*parts))
     if not points:
         return f"{label}: no numbers."
-    if len(points) <= _SAID_IN_FULL:
-        return f"{label}: {', '.join(map(plane.say, points))}."
-    lowest, highest = (plane.say(choose(points, key=lambda point: point.y)) for choose in (min, max))
-    first, last = plane.say(points[0]), plane.say(points[-1])
+    if len(points) <= _DESCRIBED:
+        return f"{label}: {', '.join(map(plane.describe, points))}."
+    lowest, highest = (plane.describe(choose(points, key=lambda point: point.y)) for choose in (min, max))
+    first, last = plane.describe(points[0]), plane.describe(points[-1])
     return f"{label}: begins with {first}, ends with {last}, lowest {lowest}, highest {highest}."
 
 
 def _band(part: list[Point], plane: Plane) -> str:
-    """Fill what lies between the ends of the intervals; a point alone gets a bar."""
+    """Fill the area between the ends of the intervals; a single point gets a bar."""
     if len(part) == 1:
         p = part[0]
         return f'<path d="{_path((plane.at(p.x, p.low), plane.at(p.x, p.high)))}" stroke="currentColor"/>'
@@ -160,7 +155,6 @@ def _path(places: Iterable[str]) -> str:
 
 
 def _color(k: int, strong: bool) -> str:
-    """Return a line its color; one that matters most has that of the text."""
     return "" if strong else f' style="color:var(--series-{k % _COLORS + 1})"'
 
 
@@ -175,7 +169,7 @@ def _marker(k: int) -> str:
 
 
 def _is_marked(n: int, count: int, k: int) -> bool:
-    """Choose points that get a marker: all of a few, otherwise some, in other places for each line."""
+    """Choose points that get a marker: all of a few, otherwise some, at other places for each curve."""
     if count <= _MOST_MARKERS:
         return True
     stride = count // _FEW_MARKERS

@@ -1,4 +1,4 @@
-"""Small pieces of SVG text: coordinates, words that fit, words that cannot break the page."""
+"""Pieces of SVG: coordinates, text that fits and is escaped, headings, legends."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
-EDGE = 4.0  # what stays free at the sides of a picture
+EDGE = 4.0  # margin at the sides of a picture
 FAINT = 'opacity=".75"'
 _NARROW = frozenset("ijlt.,:;'|!()[]/ ")
 _BROAD = frozenset("mwMWQO@%&")
 
 
 def coordinate(value: float) -> str:
-    """Write a coordinate with one decimal, and without it where it is 0.
+    """Format a coordinate with one decimal, and without it where it is 0.
 
     >>> [coordinate(12.0), coordinate(0.26), coordinate(-0.01)]
     ['12', '0.3', '0']
@@ -24,7 +24,7 @@ def coordinate(value: float) -> str:
 
 
 def escaped(words: str) -> str:
-    """Make any text safe inside SVG: markup is escaped, and what XML does not allow becomes a sign for it.
+    """Escape text for SVG; characters that XML does not allow are replaced.
 
     >>> escaped('<b> & "x"')
     '&lt;b&gt; &amp; &quot;x&quot;'
@@ -38,7 +38,7 @@ def _is_allowed(character: str) -> bool:
 
 
 def width(words: str, size: float = 12) -> float:
-    """Estimate how wide a text is; fonts differ, so the estimate is that of a broad one.
+    """Estimate how wide a text is, in a broad font, because fonts differ.
 
     >>> width("iii") < width("nnn") < width("WWW") < width("日本語")
     True
@@ -47,7 +47,7 @@ def width(words: str, size: float = 12) -> float:
 
 
 def _share(character: str) -> float:
-    """How wide a character is, in units of the font's size."""
+    """Return the width of a character in units of the font's size."""
     if unicodedata.combining(character):
         return 0.0
     if unicodedata.east_asian_width(character) in "WF" or ord(character) > 0xFFFF:
@@ -60,11 +60,11 @@ def _share(character: str) -> float:
 
 
 def shorten(words: str, most: float, size: float = 12) -> str:
-    """Leave out the middle of a text that is too wide: names that belong together differ at their ends.
+    """Leave out the middle of a text that is too wide: related names differ at their ends.
 
     Args:
         words: the text
-        most: how wide it may be
+        most: the largest width
         size: the font's size
 
     >>> shorten("a-rather-long-name-of-a-run", 100)
@@ -97,12 +97,12 @@ def wrapped(words: str, most: float, size: float, lines: int) -> list[str]:
 
 
 def text(x: float, y: float, words: str, *, size: float = 12, anchor: str = "start", extra: str = "") -> str:
-    """Place a text; its color is that of the page's text.
+    """Place a text in the color of the page's text.
 
     Args:
-        x: where it starts, ends or has its middle, as the anchor says
+        x: position of the anchor
         y: its base line
-        words: what it says, not yet escaped
+        words: the text, not yet escaped
         size: the font's size
         anchor: start, middle or end
         extra: further attributes, such as font-weight
@@ -115,7 +115,7 @@ def text(x: float, y: float, words: str, *, size: float = 12, anchor: str = "sta
 
 
 def legend(entries: Sequence[tuple[str, str]], top: float, wide: float) -> tuple[list[str], float]:
-    """Set names with their swatches in rows, and tell where they end.
+    """Set names with their swatches in rows, and return where they end.
 
     Args:
         entries: names, and drawings 26 wide on a base line at 0
@@ -136,7 +136,7 @@ def legend(entries: Sequence[tuple[str, str]], top: float, wide: float) -> tuple
 
 
 def heading(title: str, label: str, wide: float) -> tuple[list[str], float]:
-    """Write the title and, lying flat to be easy to read, what the numbers are; tell where they end."""
+    """Draw the title and below it, instead of turned by 90 degrees, the label of y; return where they end."""
     rows = wrapped(title, wide - 2 * EDGE, 14, 2)
     parts = [text(EDGE, 16 + 18 * k, row, size=14, extra='font-weight="600"') for k, row in enumerate(rows)]
     bottom = 18.0 * len(rows) + 16
@@ -144,9 +144,9 @@ def heading(title: str, label: str, wide: float) -> tuple[list[str], float]:
 
 
 def picture(wide: float, high: float, parts: Iterable[str], *, title: str, description: str) -> str:
-    """Put parts into an SVG that is as wide as its place allows and says in words what it shows.
+    """Put parts into an SVG as wide as its place allows, with a description for screen readers.
 
-    No element needs an id, so any number of pictures, even the same one twice, lives on one page.
+    No element has an id, so a page can hold any number of pictures, even the same one twice.
     """
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {coordinate(wide)} {coordinate(high)}"'
@@ -155,7 +155,7 @@ def picture(wide: float, high: float, parts: Iterable[str], *, title: str, descr
     )
 
 
-def nothing(parts: Sequence[str], top: float, wide: float, *, title: str) -> str:
-    """Make the picture of no numbers at all, under its heading."""
-    note = text(wide / 2, top + 40, "nothing to show", anchor="middle", extra=FAINT)
-    return picture(wide, top + 70, [*parts, note], title=title, description="There is nothing to show.")
+def no_data(parts: Sequence[str], top: float, wide: float, *, title: str) -> str:
+    """Draw a picture without numbers, under its heading."""
+    note = text(wide / 2, top + 40, "no data", anchor="middle", extra=FAINT)
+    return picture(wide, top + 70, [*parts, note], title=title, description="There are no data.")

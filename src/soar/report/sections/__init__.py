@@ -1,1 +1,1 @@
-"""The parts of the page, one module each; every one makes a section of HTML from the runs."""
+"""The sections of the page, one module each: what it shows, how that is measured, and how it is drawn."""

@@ -1,75 +1,93 @@
-"""What every attack did to every run."""
+"""Accuracy of every run under every attack, and what training and attacks cost."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 from soar.evaluation import Assessment
 from soar.evaluation.assessment import CLEAN, WORST
-from soar.report.content import RunContent, standing
-from soar.report.markup import Html, join, tag
-from soar.report.sections.headline import distrusted
-from soar.report.sections.layout import bar, cell, heading, mark, missing, section, table
+from soar.report.content import RunContent
+from soar.report.markup import Html, bar, cell, distrusted, heading, join, mark, row, section, table, tag
 from soar.text import interval, percent
 
+# The name under which trainings log their speed.
+_SPEED = "images_per_second"
 
-def attacks(runs: Sequence[RunContent]) -> Html:
-    """Make the table by attack, runs as columns."""
-    if not any(run.assessment.attacks for run in runs):
-        how = missing("No attack was run: ", tag("code", "soar evaluate RUN --attacks standard"))
-        return section("attacks", "By attack", how)
-    tops = [heading("attack", rowspan=2), *(_run_heading(run) for run in runs)]
-    parts = ("accuracy", "passes", "seconds")
+
+def draw(runs: Sequence[RunContent]) -> Html:
+    """Draw the table of attacks, with runs as columns."""
+    columns = ("accuracy", "passes", "seconds")
     below = [
-        heading(part, kind="starts" if part == parts[0] else "", aria_label=f"{run.name}, {part}")
+        heading(column, kind="starts" if column == columns[0] else "", aria_label=f"{run.name}, {column}")
         for run in runs
-        for part in parts
+        for column in columns
     ]
-    rows = [_row(label, runs) for label in (CLEAN, *labels(runs))]
-    cumulative = any(result.survivors_only for run in runs for result in run.assessment.attacks)
-    note = "* on what earlier attacks have left; the accuracy is what is left then" if cumulative else None
+    cumulative = {one.label for run in runs for one in run.assessment.attacks if one.survivors_only}
+    note = "* on what earlier attacks have left; the accuracy is what is left then"
     return section(
         "attacks",
         "By attack",
         distrusted(runs),
         table(
-            join(tag("tr", *tops), tag("tr", *below)),
-            rows,
+            join(
+                tag("tr", heading("attack", rowspan=2), *(_run_heading(run) for run in runs)),
+                tag("tr", *below),
+            ),
+            [_attack_row(label, runs, label in cumulative) for label in (CLEAN, *attack_labels(runs))],
             caption="Accuracy under each attack, with 95% intervals",
-            foot=_row(WORST, runs),
+            foot=_attack_row(WORST, runs, False),
             kind="numbers attacks" + (" dense" if len(runs) > 2 else ""),
         ),
-        tag("p", note, class_="small") if note else None,
-        lead="The lower, the stronger the attack. Only the worst case of all attacks says how robust a run"
-        " is. Passes are predictions and gradients an image. Click a heading to sort.",
+        tag("p", note, class_="small") if cumulative else None,
+        lead="The lower, the stronger the attack. Only the worst case of all attacks is the robust accuracy."
+        " Passes: forward and backward passes per image. Click a heading to sort.",
     )
 
 
-def labels(runs: Sequence[RunContent]) -> list[str]:
+def draw_cost(runs: Sequence[RunContent]) -> Html:
+    """Draw what the training and the attacks of every run cost."""
+    columns = (
+        "run", "training seconds", "training images/s", "images attacked", "forward per image",
+        "backward per image", "attack seconds", "attacked images/s", "passes/s",
+    )  # fmt: skip
+    made = table(
+        tag("tr", *(heading(column) for column in columns)),
+        [_cost_row(run) for run in runs],
+        caption="Cost of training and of all attacks together",
+        kind="numbers wraps",
+    )
+    return section(
+        "cost",
+        "Cost",
+        made,
+        lead="Forward and backward passes are counted for every image. Training speed is the median.",
+    )
+
+
+def attack_labels(runs: Sequence[RunContent]) -> list[str]:
     """Return the attacks of all runs, each once, in the order in which they were run."""
     return list(dict.fromkeys(result.label for run in runs for result in run.assessment.attacks))
 
 
 def _run_heading(run: RunContent) -> Html:
-    found = standing(run)
-    verdict = mark(found) if found.kind not in ("sound", "unknown") else None
+    kind, text = run.verdict.kind, run.verdict.text
+    verdict = mark(kind, text) if kind not in ("sound", "unknown") else None
     return tag("th", run.name, " ", verdict, scope="colgroup", colspan=3, class_="starts")
 
 
-def _row(label: str, runs: Sequence[RunContent]) -> Html:
-    cumulative = any(r.survivors_only and r.label == label for run in runs for r in run.assessment.attacks)
-    name = tag("th", f"{label} *" if cumulative else label, scope="row", data_sort=label)
-    cells = [one for run in runs for one in _cells(label, run)]
-    return tag("tr", name, *cells, class_="worst" if label == WORST else None)
+def _attack_row(label: str, runs: Sequence[RunContent], is_cumulative: bool) -> Html:
+    cells = [one for run in runs for one in _attack_cells(label, run)]
+    return row(label, *cells, label=f"{label} *" if is_cumulative else None)
 
 
-def _cells(label: str, run: RunContent) -> list[Html]:
+def _attack_cells(label: str, run: RunContent) -> list[Html]:
     found = run.assessment
     if label not in found.names:
         return [cell("not run", kind="starts none"), cell("-"), cell("-")]
-    share, time = found.accuracy(label), seconds(found, label)
+    share, time = found.accuracy(label), _seconds(found, label)
     forward, backward = found.passes(label)
-    is_masked = standing(run).is_masked and label != CLEAN
+    is_masked = run.verdict.is_masked and label != CLEAN
     number = tag("del" if is_masked and label == WORST else "b", percent(share))
     range_ = tag("span", interval(*found.interval(label)), class_="small")
     return [
@@ -79,7 +97,31 @@ def _cells(label: str, run: RunContent) -> list[Html]:
     ]
 
 
-def seconds(found: Assessment, label: str) -> float | None:
-    """Return how long an attack took; the worst case stands for all of them, clean images are not timed."""
+def _seconds(found: Assessment, label: str) -> float | None:
+    """Return the duration of an attack, or of all for the worst case; clean images are not timed."""
     taken = {result.label: result.seconds for result in found.attacks}
     return sum(taken.values()) if label == WORST else taken.get(label)
+
+
+def _cost_row(run: RunContent) -> Html:
+    found = run.assessment
+    speeds = [y for curve in run.training if curve.label == _SPEED for y in curve.y]
+    forward, backward = found.passes(WORST)
+    time = _seconds(found, WORST) or None
+    return row(
+        run.name,
+        _number(run.trained_seconds),
+        _number(median(speeds) if speeds else None),
+        cell(str(len(found)), sort=len(found)),
+        _number(forward),
+        _number(backward),
+        _number(time),
+        _number(time and len(found) / time),
+        _number(time and (forward + backward) * len(found) / time),
+    )
+
+
+def _number(value: float | None) -> Html:
+    if value is None:
+        return cell("-")
+    return cell(f"{value:,.0f}" if value >= 1000 else f"{value:.1f}", sort=value)

@@ -1,25 +1,97 @@
-"""What was run, so that others can run it again."""
+"""How to repeat a run: commands, attack parameters, seeds, versions, hardware and recipe."""
 
 from __future__ import annotations
 
+import inspect
+import shlex
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from soar.attacks.attack import ATTACKS
 from soar.errors import printable
+from soar.evaluation import Assessment
 from soar.evaluation.assessment import AttackResult
-from soar.report.content import RunContent
-from soar.report.markup import Html, join, tag
-from soar.report.sections.layout import definitions, missing, panels, section
+from soar.evaluation.suites import SUITES, describe, resolve
+from soar.report.markup import Html, join, missing, panels, section, tag
 from soar.weights import Weights
 
+if TYPE_CHECKING:
+    from soar.report.content import RunContent
+
+_PROGRAMS = {"soar": ("soar",), "__main__.py": ("python", "-m", "soar")}
+_LONGEST_COMMAND = 2000
 _LONGEST = 200
 
 
-def provenance(runs: Sequence[RunContent]) -> Html:
-    """Show commands, attack parameters, seeds, versions, hardware and recipe of every run."""
+def repeat_commands(
+    run: Path, environment: dict[str, Any], found: Assessment, *, is_diagnosed: bool
+) -> tuple[str, ...]:
+    """Return the commands that train, evaluate, diagnose and report the run once more.
+
+    Args:
+        run: its folder
+        environment: the environment recorded when it was trained
+        found: its assessment
+        is_diagnosed: whether there is a diagnosis to repeat
+    """
+    folder = shlex.quote(str(run))
+    recipe = shlex.quote(str(run / "recipe.toml"))
+    lines = [
+        _recorded(environment, "train", "study", "demo") or f"soar train {recipe}",
+        _recorded(found.environment, "evaluate") or _evaluate(folder, found),
+    ]
+    lines += [f"soar diagnose {folder}"] if is_diagnosed else []
+    return tuple(printable(line) for line in (*lines, f"soar report {folder}"))
+
+
+def _recorded(environment: dict[str, Any], *names: str) -> str | None:
+    """Return the recorded command, if it is one of these and is nothing but words.
+
+    The record may come from somebody else. What this package records is quoted, so that a shell takes every
+    word of it as it is; anything else is not repeated.
+    """
+    text = environment.get("command")
+    if not isinstance(text, str) or len(text) > _LONGEST_COMMAND or printable(text) != text:
+        return None
+    try:
+        program, name, *rest = shlex.split(text)
+    except ValueError:
+        return None
+    if _PROGRAMS.get(program) is None or name not in names or shlex.join([program, name, *rest]) != text:
+        return None
+    return shlex.join([*_PROGRAMS[program], name, *rest])
+
+
+def _evaluate(folder: str, found: Assessment) -> str:
+    line = f"soar evaluate {folder} --examples {len(found)} --seed {found.seed}"
+    made = [(one.name, one.parameters, one.survivors_only, one.samples) for one in found.attacks]
+    for suite in SUITES:
+        if [tuple(describe(one).values()) for one in resolve(suite.name)] == made:
+            return f"{line} --attacks {suite.name}"
+    texts = [_attack_text(one.name, one.parameters) for one in found.attacks]
+    return f"{line} --attacks {' '.join(map(shlex.quote, texts))}"
+
+
+def _attack_text(kind: str, parameters: dict[str, Any]) -> str:
+    """Return an attack as the command line takes it, with the options that differ from their defaults."""
+    builders = {getattr(entry.build, "__name__", entry.name): entry for entry in ATTACKS}
+    if kind not in builders:
+        return kind.lower()
+    usual = inspect.signature(builders[kind].build).parameters
+    given = [
+        f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in parameters.items()
+        if name in usual and value != usual[name].default
+    ]
+    return ":".join(filter(None, [builders[kind].name, ",".join(given)]))
+
+
+def draw(runs: Sequence[RunContent]) -> Html:
+    """Draw commands, attack parameters, seeds, versions, hardware and recipe of every run."""
     return section(
         "provenance",
-        "What was run",
+        "Reproducibility",
         panels("provenance", runs, _panel),
         lead="Everything random is a function of the seed, so these commands give the same numbers again.",
     )
@@ -27,30 +99,31 @@ def provenance(runs: Sequence[RunContent]) -> Html:
 
 def _panel(_place: int, run: RunContent) -> Html:
     found = run.assessment
-    facts = [
-        ("model", found.model),
-        ("weights", _weights(found.weights)),
-        ("data", f"{found.data}, {len(found)} images"),
-        ("threat", str(found.threat)),
-        ("seed of the assessment", str(found.seed)),
-    ]
+    facts = {
+        "model": found.model,
+        "weights": _weights(found.weights),
+        "data": f"{found.data}, {len(found)} images",
+        "threat": str(found.threat),
+        "seed of the assessment": str(found.seed),
+    }
     if run.diagnosis is not None:
-        facts.append(("seed of the diagnosis", str(run.diagnosis.seed)))
-    recipe = tag("details", tag("summary", "Recipe (TOML)"), tag("pre", tag("code", run.recipe), tabindex=0))
+        facts["seed of the diagnosis"] = str(run.diagnosis.seed)
     return tag(
         "div",
         tag("h4", "Commands"),
-        tag("div", tag("pre", tag("code", "\n".join(run.commands)), tabindex=0), class_="copyable")
-        if run.commands
-        else missing("No commands are on record."),
+        tag("div", tag("pre", tag("code", "\n".join(run.commands)), tabindex=0), class_="copyable"),
         tag("h4", "Assessment"),
-        definitions(facts),
+        _definitions(facts),
         tag("h4", "Attacks"),
-        _attacks(found.attacks),
+        _definitions({one.label: _attack(one) for one in found.attacks}),
         tag("h4", "Versions and hardware"),
         _environments(run),
-        recipe if run.recipe else missing("There is no recipe: the model was not trained here."),
+        tag("details", tag("summary", "Recipe (TOML)"), tag("pre", tag("code", run.recipe), tabindex=0)),
     )
+
+
+def _definitions(facts: dict[str, str]) -> Html:
+    return tag("dl", *(join(tag("dt", name), tag("dd", value)) for name, value in facts.items()))
 
 
 def _weights(weights: Weights | None) -> str:
@@ -61,39 +134,27 @@ def _weights(weights: Weights | None) -> str:
 
 
 def _environments(run: RunContent) -> Html:
-    """Show where the run was made, and where it was assessed if that was another place."""
+    """Draw where the run was trained, and what differed where it was assessed."""
     # The command is among those above if it is fit to be repeated.
     trained, assessed = (
-        {name: value for name, value in noted.items() if name != "command"}
-        for noted in (run.environment, run.assessment.environment)
+        {
+            name: "none" if value is None else printable(str(value), _LONGEST)
+            for name, value in recorded.items()
+            if name != "command"
+        }
+        for recorded in (run.environment, run.assessment.environment)
     )
-    if not trained or not assessed or trained == assessed:
-        return _environment(trained or assessed)
-    other = {name: value for name, value in assessed.items() if trained.get(name) != value}
-    return join(
-        _environment(trained), tag("p", "The assessment differs in:", class_="small"), _environment(other)
-    )
-
-
-def _environment(values: dict[str, Any]) -> Html:
-    if not values:
+    if not trained and not assessed:
         return missing("Nothing is on record.")
-    return definitions(
-        [
-            (name, "none" if value is None else printable(str(value), _LONGEST))
-            for name, value in values.items()
-        ]
-    )
+    other = {name: value for name, value in assessed.items() if trained.get(name) != value}
+    if not trained or not other:
+        return _definitions(trained or assessed)
+    differs = tag("p", "The assessment differs in:", class_="small")
+    return join(_definitions(trained), differs, _definitions(other))
 
 
-def _attacks(results: Sequence[AttackResult]) -> Html:
-    if not results:
-        return missing("No attack was run.")
-    return definitions([(one.label, _described(one)) for one in results])
-
-
-def _described(one: AttackResult) -> str:
+def _attack(one: AttackResult) -> str:
     given = [f"{name} {value}" for name, value in one.parameters.items() if value is not None]
-    on = "on what earlier attacks have left" if one.survivors_only else "on all that are right"
-    mean = f", mean of {one.samples} answers" if one.samples > 1 else ""
+    on = "on what earlier attacks have left" if one.survivors_only else "on all correctly classified images"
+    mean = f", mean of {one.samples} predictions" if one.samples > 1 else ""
     return f"{one.name}: {', '.join(given) or 'no options'}; {on}{mean}"

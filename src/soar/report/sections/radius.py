@@ -1,83 +1,127 @@
-"""Accuracy against the radius."""
+"""Accuracy against eps: the smallest radius at which each example is misclassified under each attack."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from soar import epsilon
-from soar.report.content import RunContent, standing
+from soar.attacks import Attack
+from soar.evaluation.interval import wilson
+from soar.evaluation.target import Target
+from soar.progress import Progress
 from soar.report.drawing.charts import line_chart
-from soar.report.markup import Html, tag
-from soar.report.sections.headline import distrusted
-from soar.report.sections.layout import chart, code, labeled, missing, section
+from soar.report.drawing.lines import Curve
+from soar.report.markup import Html, chart, distrusted, section, tag
+from soar.threat import Linf, Threat
+
+if TYPE_CHECKING:
+    from soar.report.content import RunContent
+
+FACTORS = tuple(Fraction(quarters, 4) for quarters in range(1, 9))
+"""radii in units of eps"""
 
 
-def radius(runs: Sequence[RunContent]) -> Html:
-    """Chart accuracy against the radius: the worst case of all runs, then every attack of each run."""
-    known = [run for run in runs if run.accuracy_by_eps]
-    charts = [_by_attack(run) for run in known]
-    if len(known) > 1 and len({run.assessment.threat.norm_name for run in known}) == 1:
-        charts.insert(0, _worst_cases(known))
-    without = [run.name for run in runs if not run.accuracy_by_eps]
-    counts = sorted({run.curve_examples for run in known})
+def threats(threat: Threat) -> list[Threat]:
+    """Return the threats from a quarter of eps to twice eps; linf ends at 1, where every image is allowed.
+
+    >>> [str(one) for one in threats(Linf("0.8"))]
+    ['linf 0.2', 'linf 0.4', 'linf 0.6', 'linf 0.8', 'linf 1']
+    """
+    sizes = [threat.eps * factor for factor in FACTORS]
+    if isinstance(threat, Linf):
+        sizes = sorted({min(size, Fraction(1)) for size in sizes})
+    return [replace(threat, eps=size) for size in sizes]
+
+
+def breaking_radii(target: Target, attack: Attack[Any]) -> tuple[int, ...]:
+    """Attack within growing radii and return the first at which each example is misclassified.
+
+    A point inside a ball is inside every larger ball, so an example that breaks is not attacked within a
+    larger one: accuracy falls with eps whatever an attack does, and most passes are saved.
+
+    Args:
+        target: the model, its examples and the threat whose eps is in the middle
+        attack: it is run alone
+
+    Returns:
+        For each example a position among the radii: 0 if it is misclassified without an attack, then those
+        of `threats`, and one more if it never breaks.
+    """
+    balls, count = threats(target.threat), len(target)
+    at = torch.where(target.correct, len(balls) + 1, 0)
+    with Progress(len(balls) * count, "accuracy against eps", target.progress) as progress:
+        for position, ball in enumerate(balls, 1):
+            rows = (at > len(balls)).nonzero()[:, 0]
+            outcomes = target.attack(attack, threat=ball, rows=rows)
+            at[rows[~outcomes.robust.cpu()]] = position
+            progress.advance(count, attack=attack.label, eps=str(ball))
+    return tuple(at.tolist())
+
+
+def accuracy_curves(breaks: dict[str, tuple[int, ...]], threat: Threat) -> tuple[Curve, ...]:
+    """Return the accuracy within each radius, with its 95% interval.
+
+    Args:
+        breaks: the breaking radii under each attack
+        threat: the threat whose eps is in the middle
+    """
+    x = (0.0, *(ball.radius for ball in threats(threat)))
+    curves = []
+    for label, at in breaks.items():
+        robust = [sum(position > radius for position in at) for radius in range(len(x))]
+        low, high = zip(*(wilson(count, len(at)) for count in robust), strict=True)
+        y = tuple(count / max(1, len(at)) for count in robust)
+        curves.append(Curve(label=label, x=x, y=y, low=low, high=high))
+    return tuple(curves)
+
+
+def draw(runs: Sequence[RunContent]) -> Html:
+    """Draw accuracy against eps: the worst case of all runs, then every attack of each run."""
+    charts = [_by_attack(run) for run in runs]
+    if len(runs) > 1 and len({run.assessment.threat.norm_name for run in runs}) == 1:
+        charts.insert(0, _worst_cases(runs))
+    counts = " or ".join(map(str, sorted({run.curve_examples for run in runs})))
     return section(
         "radius",
         "Accuracy against eps",
-        distrusted(known),
-        tag("div", *charts, class_="charts") if charts else None,
-        missing(
-            f"No curve of {', '.join(without)}: it is measured by ",
-            code("soar report"),
-            " from the run's model.",
-        )
-        if without
-        else None,
-        tag(
-            "p",
-            f"Measured on {' or '.join(map(str, counts))} images; bands are 95% intervals.",
-            class_="small",
-        )
-        if known
-        else None,
+        distrusted(runs),
+        tag("div", *charts, class_="charts"),
+        tag("p", f"Measured on {counts} images; bands are 95% intervals.", class_="small"),
         lead="A sound curve falls steadily and reaches 0% once the radius is large enough. A curve that"
-        " stays up says that the attack failed, not that the model is robust.",
+        " stays up shows that the attack failed, not that the model is robust.",
     )
 
 
 def _by_attack(run: RunContent) -> Html:
-    found, verdict = run.assessment, standing(run)
-    title = f"{run.name}: {verdict.word}, not to be trusted" if verdict.is_masked else run.name
-    drawing = line_chart(
-        run.accuracy_by_eps,
-        title=title,
-        x_label=f"eps ({found.threat.norm_name})",
-        y_label="accuracy",
-        percent=True,
-        x_ticks=_ticks(run),
-        marked=found.threat.radius,
-        strong=run.accuracy_by_eps[-1].label,
-    )
-    return chart(drawing, verdict.kind)
+    verdict = run.verdict
+    title = f"{run.name}: {verdict.text}, not to be trusted" if verdict.is_masked else run.name
+    strong = run.accuracy_by_eps[-1].label
+    return chart(_chart(run, run.accuracy_by_eps, title, is_marked=True, strong=strong), verdict.kind)
 
 
 def _worst_cases(runs: Sequence[RunContent]) -> Html:
-    curves = [replace(run.accuracy_by_eps[-1], label=labeled(run)) for run in runs]
-    threats = {run.assessment.threat for run in runs}
-    drawing = line_chart(
+    curves = [replace(run.accuracy_by_eps[-1], label=run.legend) for run in runs]
+    is_marked = len({run.assessment.threat for run in runs}) == 1
+    return chart(_chart(runs[0], curves, "Worst case of all attacks", is_marked=is_marked))
+
+
+def _chart(
+    run: RunContent, curves: Sequence[Curve], title: str, *, is_marked: bool, strong: str | None = None
+) -> str:
+    threat, largest = run.assessment.threat, max(run.accuracy_by_eps[-1].x)
+    radii = [factor * threat.eps for factor in (1, 2, 4, 8) if factor * threat.eps <= largest]
+    return line_chart(
         curves,
-        title="Worst case of all attacks",
-        x_label=f"eps ({runs[0].assessment.threat.norm_name})",
+        title=title,
+        x_label=f"eps ({threat.norm_name})",
         y_label="accuracy",
         percent=True,
-        x_ticks=_ticks(runs[0]),
-        marked=runs[0].assessment.threat.radius if len(threats) == 1 else None,
+        x_ticks=[(0.0, "0"), *((float(eps), epsilon.show(eps)) for eps in radii)],
+        marked=threat.radius if is_marked else None,
+        strong=strong,
     )
-    return chart(drawing)
-
-
-def _ticks(run: RunContent) -> list[tuple[float, str]]:
-    """Name a few radii as people write them."""
-    size = run.assessment.threat.eps
-    wanted = {place * size: place * size <= max(run.accuracy_by_eps[-1].x) for place in (1, 2, 4, 8)}
-    return [(0.0, "0"), *((float(eps), epsilon.show(eps)) for eps, fits in wanted.items() if fits)]

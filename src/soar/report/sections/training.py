@@ -1,16 +1,30 @@
-"""How training went: what was logged, and the guards that fired."""
+"""The training: curves of what was logged to `metrics.jsonl`, and the guards that fired."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
-from soar.report.content import RunContent
+from soar.errors import UserError
+from soar.recipes import Recipe
 from soar.report.drawing.charts import line_chart
-from soar.report.drawing.data import Curve
-from soar.report.markup import Html, join, tag
-from soar.report.sections.layout import chart, code, labeled, missing, section
+from soar.report.drawing.lines import Curve
+from soar.report.markup import Html, chart, join, missing, section, tag
+from soar.training.guards import Guards
+from soar.training.result import Outcome
 
+if TYPE_CHECKING:
+    from soar.report.content import RunContent
+
+MOST_POINTS = 150
+"""A longer training curve is averaged over neighboring steps: a chart is not wider, and steps are noisy."""
+VALIDATION = "validation"
+_NOT_METRICS = {"step", "epoch", "kind", "seconds"}
 # What everyone wants to see, with its title; what else was logged is folded up under its own name.
 _TITLES = {
     "loss": "Training loss",
@@ -21,28 +35,92 @@ _TITLES = {
 }
 _ACCURACIES = frozenset({"clean", "robust", "accuracy"})
 _SHARES = _ACCURACIES | {"clamped", "confidence"}
-# Of a single run these share a chart; of several, every chart shows one quantity of all runs.
+# With a single run these share a chart; with several, every chart shows one quantity of all runs.
 _TOGETHER = {"Loss and penalty": ("loss", "penalty"), "Validation accuracy": ("clean", "robust")}
 
+Row = dict[str, Any]
 
-def training(runs: Sequence[RunContent]) -> Html:
-    """Chart what training logged, and list the guards that fired."""
+
+def read_metrics(path: Path) -> list[Row]:
+    """Return the rows of `metrics.jsonl`; lines that are damaged are skipped.
+
+    Args:
+        path: the file, which need not exist
+    """
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    return [row for row in map(_row, lines) if row]
+
+
+def _row(line: str) -> Row:
+    """Return the numbers of a row with its kind; nothing if it is damaged."""
+    try:
+        row = json.loads(line)
+        kind = {"kind": row["kind"]}
+        numbers = {name: value for name, value in row.items() if type(value) in (int, float)}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    return kind | numbers if {"step", "epoch"} <= numbers.keys() else {}
+
+
+def training_curves(metrics: Sequence[Row]) -> tuple[Curve, ...]:
+    """Return a curve against the epoch for every metric; those of training are averaged over steps."""
+    validation = [row for row in metrics if row["kind"] == VALIDATION]
+    train = [row for row in metrics if row["kind"] != VALIDATION]
+    found = []
+    for rows, most in ((train, MOST_POINTS), (validation, len(validation))):
+        for label in dict.fromkeys(name for row in rows for name in row if name not in _NOT_METRICS):
+            points = [(row["epoch"], row[label]) for row in rows if label in row]
+            size = math.ceil(len(points) / most)
+            parts = [points[start : start + size] for start in range(0, len(points), size)]
+            x = tuple(round(fmean(x for x, _ in part), 5) for part in parts)
+            y = tuple(float(f"{fmean(y for _, y in part):.6g}") for part in parts)
+            found.append(Curve(label=label, x=x, y=y))
+    return tuple(found)
+
+
+def fired_guards(metrics: Sequence[Row], recipe: Recipe, run: Path) -> tuple[str, ...]:
+    """Return the guards that fired, one line each.
+
+    The validations are checked by the guard again; what else ended the training is in its outcome.
+
+    Args:
+        metrics: the rows
+        recipe: the limits, and what the checkpoint is selected by
+        run: the run folder
+    """
+    guards, found = Guards(recipe.guards), []
+    for row in metrics if recipe.validation.select == "robust" else ():
+        if row["kind"] == VALIDATION and "robust" in row:
+            guards.after_validation(row["robust"])
+            found += [f"epoch {row['epoch']:.4g}: {guards.overfitting}"] if guards.overfitting else []
+    try:
+        outcome = Outcome.load(run)
+    except UserError:
+        outcome = None
+    if outcome and outcome.status == "stopped" and not any(line.endswith(outcome.reason) for line in found):
+        found.append(f"training stopped: {outcome.reason}")
+    return tuple(found)
+
+
+def draw(runs: Sequence[RunContent]) -> Html:
+    """Draw the curves of the training, and list the guards that fired."""
     known = [run for run in runs if run.training]
-    without = [run.name for run in runs if not run.training]
     names = dict.fromkeys(curve.label for run in known for curve in run.training)
     main = (
         _of_one(known[0]) if len(known) == 1 else [_of_all(known, name) for name in _TITLES if name in names]
     )
     more = [_of_all(known, name) for name in names if name not in _TITLES]
+    without = ", ".join(run.name for run in runs if not run.training)
     return section(
         "training",
-        "How training went",
+        "Training",
         tag("div", *main, class_="charts") if main else None,
         _folded(more) if more else None,
         _guards(runs) if known else None,
-        missing(f"No curve of {', '.join(without)}: ", code("soar train"), " writes what they are made of.")
-        if without
-        else None,
+        missing(f"No curve of {without}: its metrics.jsonl is missing or empty.") if without else None,
     )
 
 
@@ -57,11 +135,11 @@ def _of_one(run: RunContent) -> list[Html]:
 
 
 def _of_all(runs: Sequence[RunContent], name: str) -> Html:
-    """Chart one quantity of all runs; a run without it keeps its color for itself."""
+    """Draw one quantity of all runs; a run without it keeps its color."""
     curves = []
     for run in runs:
         found = next((curve for curve in run.training if curve.label == name), Curve(label=name, x=(), y=()))
-        curves.append(replace(found, label=labeled(run)))
+        curves.append(replace(found, label=run.legend))
     return _chart(_TITLES.get(name, name.replace("_", " ")), curves, name)
 
 

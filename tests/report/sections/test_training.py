@@ -7,7 +7,7 @@ import pytest
 
 from soar import recipes
 from soar.recipes import Recipe
-from soar.report.exhibits.training_curves import MOST_POINTS, curves, fired, read
+from soar.report.sections.training import MOST_POINTS, fired_guards, read_metrics, training_curves
 
 
 def row(step: int, kind: str = "train", **figures: object) -> str:
@@ -27,8 +27,8 @@ def test_every_figure_gets_a_curve_against_the_epoch(tmp_path: Path) -> None:
         row(2, loss=1.0, penalty=0.25, lr=0.2, seconds=2.0),
         row(2, "validation", clean=0.75, robust=0.5, seconds=2.5),
     )
-    history = read(file)
-    found = {curve.label: (curve.x, curve.y) for curve in curves(history)}
+    metrics = read_metrics(file)
+    found = {curve.label: (curve.x, curve.y) for curve in training_curves(metrics)}
     assert found == {
         "loss": ((0.1, 0.2), (2.0, 1.0)),
         "penalty": ((0.1, 0.2), (0.5, 0.25)),
@@ -36,7 +36,6 @@ def test_every_figure_gets_a_curve_against_the_epoch(tmp_path: Path) -> None:
         "clean": ((0.2,), (0.75,)),
         "robust": ((0.2,), (0.5,)),
     }
-    assert history.seconds == 2.5
 
 
 def test_damaged_lines_and_figures_that_are_no_numbers_are_passed_over(tmp_path: Path) -> None:
@@ -52,41 +51,22 @@ def test_damaged_lines_and_figures_that_are_no_numbers_are_passed_over(tmp_path:
         row(4, loss=1.0),
         row(5, loss=0.5)[:20],
     )
-    assert [(curve.label, curve.x, curve.y) for curve in curves(read(file))] == [
+    assert [(curve.label, curve.x, curve.y) for curve in training_curves(read_metrics(file))] == [
         ("loss", (0.1, 0.4), (2.0, 1.0))
     ]
-
-
-def test_steps_that_were_made_again_count_once(tmp_path: Path) -> None:
-    """Resumed from step 1: what came after it, a validation included, belongs to no model any more."""
-    file = write(
-        tmp_path,
-        *(row(step, loss=float(step)) for step in (1, 2, 3, 4)),
-        row(4, "validation", clean=0.1),
-        *(row(step, loss=10.0 * step) for step in (2, 3)),
-        row(3, "validation", clean=0.2),
-        row(3, "validation", clean=0.3),
-    )
-    loss, clean = curves(read(file))
-    assert loss.y == (1.0, 20.0, 30.0)
-    assert (clean.x, clean.y) == ((0.3,), (0.3,))
-    early = write(
-        tmp_path, row(1, loss=1.0), row(2, loss=2.0), row(2, "validation", clean=0.1), row(2, loss=3.0)
-    )
-    assert [(curve.label, curve.y) for curve in curves(read(early))] == [("loss", (1.0, 3.0))]
 
 
 def test_long_curves_are_averaged_and_keep_their_mean(tmp_path: Path) -> None:
     steps = range(1, 20 * MOST_POINTS + 1)
     file = write(tmp_path, *(row(step, loss=float(step % 2)) for step in steps))
-    (loss,) = curves(read(file))
+    (loss,) = training_curves(read_metrics(file))
     assert len(loss.y) == MOST_POINTS and set(loss.y) == {0.5}
     assert loss.x[0] == pytest.approx(1.05) and list(loss.x) == sorted(loss.x)
 
 
 def test_a_run_without_metrics_has_no_curves(tmp_path: Path) -> None:
-    history = read(tmp_path / "metrics.jsonl")
-    assert curves(history) == () and history.seconds is None
+    metrics = read_metrics(tmp_path / "metrics.jsonl")
+    assert training_curves(metrics) == ()
 
 
 def robust_recipe(*fields: str) -> Recipe:
@@ -96,29 +76,31 @@ def robust_recipe(*fields: str) -> Recipe:
 def test_the_guard_against_overfitting_says_when_it_fired(tmp_path: Path) -> None:
     shares = (0.5, 0.6, 0.3, 0.55)
     lines = [row(10 * n, "validation", clean=0.9, robust=share) for n, share in enumerate(shares, 1)]
-    history = read(write(tmp_path, *lines))
-    (line,) = fired(history, robust_recipe("--guards.overfitting", "warn"), tmp_path / "outcome.json")
+    metrics = read_metrics(write(tmp_path, *lines))
+    (line,) = fired_guards(metrics, robust_recipe("--guards.overfitting", "warn"), tmp_path)
     assert line.startswith(
         "epoch 3: catastrophic overfitting: robust validation accuracy fell from 60.0% to 30.0%"
     )
-    assert fired(history, robust_recipe("--guards.overfitting", "off"), tmp_path / "none") == ()
+    assert fired_guards(metrics, robust_recipe("--guards.overfitting", "off"), tmp_path) == ()
     judged_clean = recipes.load("demo-standard")
-    assert judged_clean.validation.select == "clean" and fired(history, judged_clean, tmp_path / "none") == ()
+    assert judged_clean.validation.select == "clean" and fired_guards(metrics, judged_clean, tmp_path) == ()
 
 
 def test_what_stopped_a_training_is_told_once(tmp_path: Path) -> None:
     outcome = tmp_path / "outcome.json"
     lines = [row(10, "validation", robust=0.6), row(20, "validation", robust=0.1)]
-    history = read(write(tmp_path, *lines))
-    (guard,) = fired(history, robust_recipe(), outcome)
+    metrics = read_metrics(write(tmp_path, *lines))
+    (guard,) = fired_guards(metrics, robust_recipe(), tmp_path)
     reason = guard.partition(": ")[2]
     outcome.write_text(json.dumps({"status": "stopped", "reason": reason, "seconds": 1.0}))
-    assert fired(history, robust_recipe(), outcome) == (guard,)
+    assert fired_guards(metrics, robust_recipe(), tmp_path) == (guard,)
     outcome.write_text(json.dumps({"status": "stopped", "reason": "step 7: the loss is nan", "seconds": 1.0}))
-    assert fired(history, robust_recipe(), outcome)[1:] == ("training stopped: step 7: the loss is nan",)
+    assert fired_guards(metrics, robust_recipe(), tmp_path)[1:] == (
+        "training stopped: step 7: the loss is nan",
+    )
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"status": "finished", "reason": ""}'])
 def test_other_outcomes_say_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "outcome.json").write_text(text)
-    assert fired(read(tmp_path / "none"), robust_recipe(), tmp_path / "outcome.json") == ()
+    assert fired_guards(read_metrics(tmp_path / "none"), robust_recipe(), tmp_path) == ()

@@ -9,20 +9,31 @@ import torch
 
 from soar.evaluation import Assessment, evaluate
 from soar.evaluation.diagnosis import CheckResult, Diagnosis
-from soar.report.exhibits.records import agrees, find_assessment, find_diagnosis
+from soar.evaluation.target import Target
+from soar.report.records import agrees, find_assessment, find_diagnosis
 from soar.threat import Linf
 from soar.weights import Weights
-from tests.report.linear import linear_subject
+from tests.report.linear import linear_target
 
 DATA, THREAT = "clothes (test)", Linf("0.05")
 WEIGHTS = Weights(Path("model.safetensors"), 64 * "a", 3)
 OTHERS = replace(WEIGHTS, sha256=64 * "b")
+TARGET = replace(linear_target(THREAT), data_name=DATA, weights=WEIGHTS)
 
 
 @pytest.fixture(scope="module")
 def made() -> Assessment:
-    subject = linear_subject(THREAT)
-    return evaluate(subject.model, subject.split, THREAT, ["fgsm", "pgd"], data_name=DATA, check=False)
+    return assess(TARGET)
+
+
+@pytest.fixture(scope="module")
+def disagreeing() -> Assessment:
+    """An assessment that cannot be of the target's model, which classifies other images correctly."""
+    return assess(linear_target(THREAT, wrong=10))
+
+
+def assess(target: Target) -> Assessment:
+    return evaluate(target.model, target.data, THREAT, ["fgsm", "pgd"], data_name=DATA, check=False)
 
 
 def diagnosis(model: str, *, is_whole: bool = True) -> Diagnosis:
@@ -39,7 +50,7 @@ def save(found: Assessment | Diagnosis, path: Path, *, time: int = 0) -> None:
 
 def chosen(folder: Path, lines: list[str] | None = None) -> str | None:
     say = ([] if lines is None else lines).append
-    found = find_assessment(folder, DATA, THREAT, WEIGHTS, say, lambda one: one.model != "other weights")
+    found = find_assessment(folder, TARGET, say)
     return None if found is None else found.model
 
 
@@ -58,37 +69,41 @@ def test_most_examples_then_most_attacks_then_the_newest(tmp_path: Path, made: A
     assert lines == [f"{tmp_path / 'assessment-test-2.json'}: used, 20 images, 2 attacks"]
 
 
-def test_what_does_not_belong_is_passed_over_in_one_line_each(tmp_path: Path, made: Assessment) -> None:
+def test_what_does_not_belong_is_skipped_with_one_line_each(
+    tmp_path: Path, made: Assessment, disagreeing: Assessment
+) -> None:
     save(replace(made, data="clothes (validation)"), tmp_path / "assessment-a.json")
     save(replace(made, threat=Linf("0.1")), tmp_path / "assessment-b.json")
-    save(replace(made, model="other weights"), tmp_path / "assessment-c.json")
+    save(disagreeing, tmp_path / "assessment-c.json")
     (tmp_path / "assessment-d.json").write_text('{"format"')
     (tmp_path / "assessment-e.json").write_text("\x00")
     lines: list[str] = []
     assert chosen(tmp_path, lines) is None
-    assert len(lines) == 5 and all("passed over" in line and "\n" not in line for line in lines)
+    assert len(lines) == 5 and all("skipped" in line and "\n" not in line for line in lines)
     assert "clothes (validation), linf 0.05; the run's is clothes (test), linf 0.05" in lines[0]
     assert "linf 0.1" in lines[1] and "made of other weights" in lines[2]
     assert "assessment-d.json" in lines[3] and "assessment-e.json" in lines[4]
 
 
-def test_records_that_name_their_weights_are_known_by_them(tmp_path: Path, made: Assessment) -> None:
-    save(replace(made, model="other weights", weights=WEIGHTS), tmp_path / "assessment.json")
+def test_records_that_name_their_weights_are_known_by_them(
+    tmp_path: Path, made: Assessment, disagreeing: Assessment
+) -> None:
+    save(replace(disagreeing, weights=WEIGHTS), tmp_path / "assessment.json")
     save(replace(made, model="others", weights=OTHERS), tmp_path / "assessment-2.json", time=9)
     save(replace(diagnosis("ours"), weights=WEIGHTS), tmp_path / "diagnosis.json")
     save(replace(diagnosis("others"), weights=OTHERS), tmp_path / "diagnosis-2.json", time=9)
     lines: list[str] = []
-    assert chosen(tmp_path, lines) == "other weights", "the digest counts, not the predictions"
-    found = find_diagnosis(tmp_path, DATA, THREAT, WEIGHTS, lines.append)
+    assert chosen(tmp_path, lines) == "model", "the digest counts, not the predictions"
+    found = find_diagnosis(tmp_path, TARGET, lines.append)
     assert found is not None and found.model == "ours"
-    assert sum("passed over, it was made of other weights" in line for line in lines) == 2
+    assert sum("skipped, it was made of other weights" in line for line in lines) == 2
 
 
 def test_a_whole_diagnosis_before_a_newer_first_look(tmp_path: Path) -> None:
     lines: list[str] = []
 
     def found() -> str | None:
-        one = find_diagnosis(tmp_path, DATA, THREAT, WEIGHTS, lines.append)
+        one = find_diagnosis(tmp_path, TARGET, lines.append)
         return None if one is None else one.model
 
     assert found() is None
@@ -101,20 +116,18 @@ def test_a_whole_diagnosis_before_a_newer_first_look(tmp_path: Path) -> None:
     assert found() == "new" and len(lines) == 1
 
 
-def test_a_model_agrees_with_what_was_said_of_it_but_for_rounding(made: Assessment) -> None:
-    subject = linear_subject(THREAT)
-    assert agrees(made, subject.split, subject.correct)
-    one, two = subject.correct.clone(), subject.correct.clone()
+def test_a_model_agrees_with_its_assessment_but_for_rounding(made: Assessment) -> None:
+    assert agrees(made, TARGET)
+    one, two = made.correct.clone(), made.correct.clone()
     one[4] ^= True
     two[4:6] ^= True
-    assert agrees(made, subject.split, one)
-    assert not agrees(made, subject.split, two)
+    assert agrees(replace(made, correct=one), TARGET)
+    assert not agrees(replace(made, correct=two), TARGET)
 
 
 def test_the_same_image_is_found_by_its_index(made: Assessment) -> None:
-    subject = linear_subject(THREAT)
     order = torch.arange(19, -1, -1)
-    assert agrees(made, subject.split.subset(order), subject.correct[order])
-    assert not agrees(made, subject.split.subset(order), subject.correct)
-    unknown = replace(made, index=made.index + 1000)
-    assert agrees(unknown, subject.split, ~subject.correct), "nothing is known that could disagree"
+    assert agrees(made, TARGET.subset(order))
+    assert not agrees(replace(made, correct=made.correct[order]), TARGET)
+    unknown = replace(made, index=made.index + 1000, correct=~made.correct)
+    assert agrees(unknown, TARGET), "nothing is known that could disagree"

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from soar import randomness
-from soar.report.exhibits.planes import attack_direction, random_direction, surfaces
-from soar.report.exhibits.subject import Subject
+from soar.evaluation.target import Target
+from soar.report.sections.surfaces import attack_direction, measure_surfaces, random_direction
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import SHAPE, TinyNet, said
-from tests.report.linear import away, linear_subject, split_of
+from tests.report.linear import away, linear_target, split_of
 
 MIDDLE, END = 12, 18
 
@@ -18,19 +18,19 @@ MIDDLE, END = 12, 18
 # Signs reach the corner of a cube exactly; on a sphere 20 steps come near enough.
 @pytest.mark.parametrize("threat, slack", [(Linf("0.05"), 1e-5), (L2("0.12"), 2e-3)])
 def test_the_surface_of_a_linear_model_is_the_plane_that_it_should_be(threat: Threat, slack: float) -> None:
-    subject = linear_subject(threat)
-    for shown in surfaces(subject):
+    target = linear_target(threat)
+    for shown in measure_surfaces(target):
         row = shown.index - 100
-        w = away(subject, row)
+        w = away(target, row)
         delta = -threat.radius * threat.ascent(w[None])[0]
-        keys = randomness.key(subject.seed, torch.tensor([shown.index]), "loss surface")
+        keys = randomness.key(target.seed, torch.tensor([shown.index]), "loss surface")
         if isinstance(threat, Linf):
             across = threat.radius * randomness.sign(keys, SHAPE, torch.float64)[0]
         else:
             drawn = randomness.normal(keys, SHAPE, torch.float64)[0]
             across = threat.radius * drawn / drawn.norm()
-        logits = subject.logits[row]
-        label = int(subject.split.labels[row])
+        logits = target.logits[row]
+        label = int(target.labels[row])
         margin = float(logits[label] - logits[1 - label])
         for i, up in enumerate(shown.along):
             for j, right in enumerate(shown.along):
@@ -40,8 +40,8 @@ def test_the_surface_of_a_linear_model_is_the_plane_that_it_should_be(threat: Th
 
 
 def test_the_grid_holds_the_image_and_the_end_of_the_attack() -> None:
-    subject = linear_subject()
-    chosen = surfaces(subject)
+    target = linear_target()
+    chosen = measure_surfaces(target)
     assert [one.label for one in chosen] != [] and len({one.label for one in chosen}) == len(chosen) == 2
     for shown in chosen:
         assert len(shown.along) == len(shown.margin) == len(shown.loss[0]) == 25
@@ -53,26 +53,24 @@ def test_the_grid_holds_the_image_and_the_end_of_the_attack() -> None:
 
 def test_points_stay_inside_the_pixel_range() -> None:
     """Beyond white and black nothing changes any more."""
-    subject = linear_subject(Linf("1"))
-    shown = surfaces(subject)[0]
+    target = linear_target(Linf("1"))
+    shown = measure_surfaces(target)[0]
     row = [shown.margin[MIDDLE][column] for column in (END, END + 1, 24)]
     assert row[0] == row[1] == row[2]
 
 
-def test_the_attack_goes_where_the_boundary_is_even_if_one_loss_finds_no_slope() -> None:
-    """Logits so large that the softmax saturates: only the margin has a slope."""
-    subject = linear_subject()
+def test_the_attack_reaches_the_boundary_even_if_one_loss_has_no_gradient() -> None:
+    """Logits so large that the softmax saturates: only the margin has a gradient."""
+    target = linear_target()
     steep = TinyNet(classes=3)
     for parameter in steep.layers[-1].parameters():
         parameter.data.mul_(1e4)
     split = split_of(8)
     labels = said(steep, split.images.double() / 255)
-    masked = Subject(
-        model=steep, split=type(split)(split.images, labels, split.indices), threat=subject.threat
-    )
+    masked = Target(model=steep, data=type(split)(split.images, labels, split.indices), threat=target.threat)
     rows = torch.arange(8)
     delta = attack_direction(masked, rows)
-    logits = masked.ask(masked.x + delta)
+    logits = masked.predict(masked.x + delta)
     ahead = logits.gather(1, labels[:, None])[:, 0] - logits.scatter(1, labels[:, None], -torch.inf).amax(
         dim=1
     )
@@ -93,5 +91,5 @@ def test_random_directions_are_as_long_as_the_attack_and_belong_to_the_example(t
     assert not torch.allclose(random_direction(delta, threat, index, seed=2), drawn)
 
 
-def test_without_a_right_answer_there_are_no_surfaces() -> None:
-    assert surfaces(linear_subject(count=3, wrong=3)) == ()
+def test_without_a_correctly_classified_image_there_are_no_surfaces() -> None:
+    assert measure_surfaces(linear_target(count=3, wrong=3)) == ()

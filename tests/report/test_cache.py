@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from soar.report.content import Frame, Specimen
-from soar.report.exhibits.cache import Cache
+from soar.report.cache import Cache
+from soar.report.sections.gallery import Frame, GalleryImage
 
-SPECIMEN = Specimen(
+IMAGE = GalleryImage(
     index=3,
     label=1,
     magnified=2.5,
@@ -23,22 +23,26 @@ def cache(folder: Path, fingerprint: str = "a", lines: list[str] | None = None) 
 def test_what_was_kept_comes_back_as_it_was_and_is_not_computed_again(tmp_path: Path) -> None:
     calls: list[int] = []
 
-    def compute() -> tuple[Specimen, ...]:
+    def compute() -> tuple[GalleryImage, ...]:
         calls.append(1)
-        return (SPECIMEN,)
+        return (IMAGE,)
 
     for _ in range(2):
-        assert cache(tmp_path).kept("gallery", tuple[Specimen, ...], compute) == (SPECIMEN,)
+        assert cache(tmp_path).get("gallery", tuple[GalleryImage, ...], compute) == (IMAGE,)
     assert len(calls) == 1
-    assert cache(tmp_path).load("gallery", tuple[Specimen, ...]) == (SPECIMEN,)
 
 
 def test_other_weights_and_other_settings_are_computed_again(tmp_path: Path) -> None:
     lines: list[str] = []
-    cache(tmp_path).save("one", 1, about="quick")
-    assert cache(tmp_path, "b", lines).load("one", int, about="quick") is None
-    assert cache(tmp_path, "a", lines).load("one", int, about="standard") is None
-    assert cache(tmp_path, "a", lines).load("one", int, about="quick") == 1
+    made = iter(range(5))
+    for fingerprint, about, found in (
+        ("a", "x", 0),
+        ("a", "x", 0),
+        ("b", "x", 1),
+        ("b", "y", 2),
+        ("a", "x", 3),
+    ):
+        assert cache(tmp_path, fingerprint, lines).get("one", int, made.__next__, about=about) == found
     assert lines == []
 
 
@@ -58,12 +62,12 @@ def test_other_weights_and_other_settings_are_computed_again(tmp_path: Path) -> 
 def test_a_damaged_file_is_told_in_one_line_and_made_again(tmp_path: Path, damage: object) -> None:
     lines: list[str] = []
     kept = cache(tmp_path, lines=lines)
-    kept.save("gallery", (SPECIMEN,))
+    kept.get("gallery", tuple[GalleryImage, ...], lambda: (IMAGE,))
     file = tmp_path / "gallery.json"
     before = file.read_text()
     file.write_text(damage(before))  # type: ignore[operator]
     assert file.read_text() != before
-    assert kept.kept("gallery", tuple[Specimen, ...], lambda: (SPECIMEN,)) == (SPECIMEN,)
+    assert kept.get("gallery", tuple[GalleryImage, ...], lambda: (IMAGE,)) == (IMAGE,)
     assert len(lines) == 1 and "\n" not in lines[0] and lines[0].endswith("it is made again")
     assert str(file) in lines[0]
     assert file.read_text() == before
@@ -71,14 +75,14 @@ def test_a_damaged_file_is_told_in_one_line_and_made_again(tmp_path: Path, damag
 
 def test_content_of_another_kind_is_not_trusted(tmp_path: Path) -> None:
     lines: list[str] = []
-    cache(tmp_path).save("one", ["text"])
-    assert cache(tmp_path, lines=lines).load("one", tuple[int, ...]) is None
+    assert cache(tmp_path).get("one", tuple[str, ...], lambda: ("text",)) == ("text",)
+    assert cache(tmp_path, lines=lines).get("one", tuple[int, ...], lambda: (5,)) == (5,)
     assert len(lines) == 1 and "one.json" in lines[0]
 
 
-def test_where_nothing_can_be_kept_the_exhibit_is_still_given(tmp_path: Path) -> None:
+def test_where_nothing_can_be_kept_the_measurement_is_still_returned(tmp_path: Path) -> None:
     (tmp_path / "report").write_text("a file where the folder should be")
     lines: list[str] = []
     kept = cache(tmp_path / "report", lines=lines)
-    assert kept.kept("one", int, lambda: 5) == 5
+    assert kept.get("one", int, lambda: 5) == 5
     assert len(lines) == 1 and "it is made again for the next report" in lines[0]

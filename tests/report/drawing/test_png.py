@@ -7,13 +7,13 @@ import pytest
 import torch
 from PIL import Image
 
-from soar.report.exhibits.pictures import LARGEST, change, png
+from soar.report.drawing.png import LARGEST, encode
 
 
 @pytest.mark.parametrize("channels, mode", [(1, "L"), (3, "RGB"), (2, "L"), (4, "L")])
 def test_pictures_hold_every_pixel(channels: int, mode: str) -> None:
     levels = torch.arange(channels * 6 * 5).reshape(channels, 6, 5)
-    picture = Image.open(io.BytesIO(png(levels / 255)))
+    picture = Image.open(io.BytesIO(encode(levels / 255)))
     assert picture.mode == mode and picture.size == (5, 6)
     shown = np.array(picture).astype(int)
     if channels == 3:
@@ -22,15 +22,15 @@ def test_pictures_hold_every_pixel(channels: int, mode: str) -> None:
         assert np.abs(shown - levels.double().mean(dim=0).numpy()).max() <= (0.5 if channels > 1 else 0)
 
 
-def test_changes_are_magnified_around_gray_and_cut_at_black_and_white() -> None:
+def test_values_beyond_black_and_white_are_clipped() -> None:
     delta = torch.tensor([[[0.0, 10 / 255, -10 / 255, 1.0, -1.0]]])
-    shown = np.array(Image.open(io.BytesIO(change(delta, 4.0))))
+    shown = np.array(Image.open(io.BytesIO(encode(128 / 255 + 4 * delta))))
     assert shown.tolist() == [[128, 168, 88, 255, 0]]
 
 
 def test_large_images_are_averaged_down() -> None:
     image = torch.zeros(3, 2 * LARGEST, LARGEST)
     image[:, ::2] = 1
-    picture = Image.open(io.BytesIO(png(image)))
+    picture = Image.open(io.BytesIO(encode(image)))
     assert picture.size == (LARGEST // 2, LARGEST)
     assert np.unique(np.array(picture)).tolist() == [128]

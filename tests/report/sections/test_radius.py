@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from soar.attacks import FGSM, PGD, Outcomes
+from soar.evaluation.interval import wilson
+from soar.evaluation.target import Target
+from soar.report.sections.radius import accuracy_curves, breaking_radii, threats
+from soar.threat import L2, Linf, Threat
+from tests.report.linear import linear_target
+
+
+@pytest.mark.parametrize("threat, dual", [(Linf("0.05"), 1), (L2("0.12"), 2)])
+def test_a_linear_model_breaks_exactly_where_its_margin_ends(threat: Threat, dual: int) -> None:
+    target = linear_target(threat, count=40)
+    found = [breaking_radii(target, attack) for attack in (FGSM(), PGD(steps=20, loss="margin"))]
+    far = target.model.distances(target.x, target.y, dual=dual)  # type: ignore[operator]
+    radii = torch.tensor([one.radius for one in threats(threat)])
+    expected = torch.where(target.correct, 1 + (radii[None] < far[:, None]).sum(dim=1), 0)
+    assert found == [tuple(expected.tolist())] * 2
+    assert len(set(expected.tolist())) >= 5, "the examples tell radii apart"
+    assert expected.max() == 9
+
+
+def test_curves_count_what_is_robust_within_each_radius() -> None:
+    # Radii beyond 1 do not exist for linf, so four are left of eight.
+    a, b = accuracy_curves({"A": (0, 1, 5, 5), "B": (0, 2, 2, 5)}, Linf("1"))
+    assert [a.label, b.label] == ["A", "B"]
+    assert a.x == (0.0, 0.25, 0.5, 0.75, 1.0)
+    assert a.y[:3] == (0.75, 0.5, 0.5) and b.y[:3] == (0.75, 0.75, 0.25)
+    assert (a.low[1], a.high[1]) == wilson(2, 4)
+
+
+def test_radii_hold_eps_itself_and_end_where_every_image_is_allowed() -> None:
+    assert Linf("8/255") in threats(Linf("8/255"))
+    assert [str(one) for one in threats(L2("2"))][::7] == ["l2 0.5", "l2 4"]
+    assert [str(one) for one in threats(Linf("0.8"))][-2:] == ["linf 0.8", "linf 1"]
+
+
+def test_what_broke_is_not_attacked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = linear_target()
+    sizes: list[int] = []
+    attack = target.attack
+
+    def count(_: Target, recipe: FGSM, *, threat: Threat, rows: torch.Tensor) -> Outcomes:
+        sizes.append(len(rows))
+        return attack(recipe, threat=threat, rows=rows)
+
+    monkeypatch.setattr(Target, "attack", count)
+    found = breaking_radii(target, FGSM())
+    held = [sum(at > position for at in found) for position in range(8)]
+    assert sizes == held
+
+
+def test_a_model_that_is_always_wrong_has_curves_at_zero() -> None:
+    target = linear_target(count=4, wrong=4)
+    assert {
+        y
+        for curve in accuracy_curves({"FGSM": breaking_radii(target, FGSM())}, target.threat)
+        for y in curve.y
+    } == {0.0}
