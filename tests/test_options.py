@@ -9,7 +9,7 @@ import pytest
 from msgspec import Meta
 
 from soar.errors import UserError
-from soar.options import bind, convert
+from soar.options import bind, convert, parse_spec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,3 +125,32 @@ def test_what_is_nested_too_deeply_is_refused() -> None:
     assert convert(value, object, "a") == value
     with pytest.raises(UserError, match=r"^a: nested too deeply"):
         convert([value], object, "a")
+
+
+@pytest.mark.parametrize(
+    "text, name, options",
+    [
+        ("fgsm", "fgsm", {}),
+        ("fgsm:", "fgsm", {}),
+        ("pgd: steps = 20, restarts=5,", "pgd", {"steps": "20", "restarts": "5"}),
+        ("transfer:source=my runs/a", "transfer", {"source": "my runs/a"}),
+        ("two words", "two words", {}),
+    ],
+)
+def test_a_name_with_options_is_split(text: str, name: str, options: dict[str, str]) -> None:
+    assert parse_spec(text, "attacks") == (name, options)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("soar:hvp", r"^things: got 'hvp' in 'soar:hvp', expected option=value \(flag --things\)$"),
+        (
+            "soar hvp=exact samples=2",
+            r"^things: got 'soar hvp=exact samples=2', expected 'soar:hvp=exact,samples=2' \(",
+        ),
+    ],
+)
+def test_options_without_colon_or_value_are_refused(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        parse_spec(text, "things")

@@ -49,6 +49,38 @@ def bind(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> 
     return {name: convert(value, _decodable(hints[name]), f"{where}.{name}") for name, value in given.items()}
 
 
+def parse_spec(text: str, what: str) -> tuple[str, dict[str, str]]:
+    """Split a name with options, as attacks and objectives are written on a command line.
+
+    Args:
+        text: a name, or a name with options as in "pgd:steps=20,restarts=5"
+        what: the field that the text sets, for messages; its flag has the same name
+
+    Returns:
+        The name, and the options as text, to be checked by `bind`.
+
+    Raises:
+        UserError: if an option has no value, or options follow the name without a colon
+
+    >>> parse_spec("pgd:steps=20,restarts=5", "attacks")
+    ('pgd', {'steps': '20', 'restarts': '5'})
+    >>> parse_spec("fgsm", "attacks")
+    ('fgsm', {})
+    """
+    name, _, settings = text.partition(":")
+    words = name.split()
+    if len(words) > 1 and all("=" in word for word in words[1:]):
+        meant = f"{words[0]}:{','.join(words[1:])}"
+        raise UserError(f"{what}: got '{text}', expected '{meant}'{flag_of(what)}")
+    options = {}
+    for setting in filter(None, settings.split(",")):
+        option, equals, value = setting.partition("=")
+        if not equals:
+            raise UserError(f"{what}: got '{setting}' in '{text}', expected option=value{flag_of(what)}")
+        options[option.strip()] = value.strip()
+    return name, options
+
+
 def convert(value: Any, wanted: type[Wanted], where: str, *, file: str = "") -> Wanted:
     """Convert a value or a table of values to a type; text is read as the type it should be.
 

@@ -16,6 +16,7 @@ from soar.attacks.simba import SimBA
 from soar.attacks.square import Square
 from soar.attacks.transfer import Transfer
 from soar.errors import UserError, unknown
+from soar.options import parse_spec
 from soar.registry import Registry
 
 Wanted = str | Attack[Any] | Planned | Sequence[str | Attack[Any] | Planned]
@@ -153,14 +154,8 @@ def _alone(*attacks: Attack[Any]) -> Plan:
 
 
 def _from_text(text: str) -> Plan:
-    name, _, settings = text.partition(":")
+    name, options = parse_spec(text, "attacks")
     suites, single = [entry.name for entry in SUITES], [entry.name for entry in ATTACKS]
     if name not in [*suites, *single]:
         raise unknown("attack", name, [*suites, *single], "flag --attacks")
-    options: dict[str, Any] = {}
-    for setting in filter(None, settings.split(",")):
-        option, equals, value = setting.partition("=")
-        if not equals:
-            raise UserError(f"attacks: got '{setting}' in '{text}', expected option=value (flag --attacks)")
-        options[option.strip()] = value.strip()
     return SUITES.build(name, options) if name in suites else [Planned(ATTACKS.build(name, options))]
