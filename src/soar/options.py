@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import tomllib
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
@@ -50,10 +51,11 @@ def bind(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> 
 
 
 def parse_spec(text: str, what: str) -> tuple[str, dict[str, str]]:
-    """Split a name with options, as attacks and objectives are written on a command line.
+    """Split a name with options, as attacks, objectives and models are written on a command line.
 
     Args:
-        text: a name, or a name with options as in "pgd:steps=20,restarts=5"
+        text: a name, or a name with options as in "pgd:steps=20,restarts=5"; that of a model may be
+            package.module:callable
         what: the field that the text sets, for messages; its flag has the same name
 
     Returns:
@@ -64,10 +66,13 @@ def parse_spec(text: str, what: str) -> tuple[str, dict[str, str]]:
 
     >>> parse_spec("pgd:steps=20,restarts=5", "attacks")
     ('pgd', {'steps': '20', 'restarts': '5'})
-    >>> parse_spec("fgsm", "attacks")
-    ('fgsm', {})
+    >>> parse_spec("my_package.nets:build:width=4", "model")
+    ('my_package.nets:build', {'width': '4'})
     """
     name, _, settings = text.partition(":")
+    called, _, rest = settings.partition(":")
+    if what == "model" and "=" not in called and called:
+        name, settings = f"{name}:{called}", rest
     words = name.split()
     if len(words) > 1 and all("=" in word for word in words[1:]):
         meant = f"{words[0]}:{','.join(words[1:])}"
@@ -79,6 +84,23 @@ def parse_spec(text: str, what: str) -> tuple[str, dict[str, str]]:
             raise UserError(f"{what}: got '{setting}' in '{text}', expected option=value{flag_of(what)}")
         options[option.strip()] = value.strip()
     return name, options
+
+
+def literal(text: str) -> Any:
+    """Read a value as TOML would; what is not TOML is text, and "null" is None.
+
+    >>> literal("0.5"), literal("true"), literal("8/255"), literal("null")
+    (0.5, True, '8/255', None)
+    """
+    if text == "null":
+        return None
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    # A line break could begin another field; dates are text.
+    is_value = len(table) == 1 and isinstance(table["value"], str | list | dict | int | float)
+    return table["value"] if is_value else text
 
 
 def convert(value: Any, wanted: type[Wanted], where: str, *, file: str = "") -> Wanted:
