@@ -63,9 +63,7 @@ class Concatenated(SOAR):
         both = torch.cat([points, points + self.step * z.pixels / length])
         _, gradients = input_gradient(loss_at, both, differentiable=True)
         near, far = gradients.chunk(2)
-        product = augmented_product(
-            length * (far - near) / self.step, near, z, scale=self.scale
-        )
+        product = augmented_product(length * (far - near) / self.step, near, z, scale=self.scale)
         count = len(y)
         return Expansion(answers[0][:count], near, augmented_norm(product)[:, None])
 
