@@ -220,12 +220,12 @@ def test_every_place_is_equally_likely() -> None:
 
 
 def test_a_negative_crop_is_refused() -> None:
-    with pytest.raises(UserError, match=r"augmentation\.crop: got -1, allowed are 0 and more"):
+    with pytest.raises(UserError, match=r"augmentation\.crop: got -1, expected at least 0"):
         Augmentation(crop=-1)
 
 
 def test_an_unknown_padding_is_refused() -> None:
-    with pytest.raises(UserError, match=r"augmentation\.pad: got 'edge', allowed are zero, reflect"):
+    with pytest.raises(UserError, match=r"augmentation\.pad: got 'edge', expected zero or reflect"):
         Augmentation(pad="edge")  # type: ignore[arg-type]
 
 

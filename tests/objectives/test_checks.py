@@ -58,9 +58,9 @@ def test_a_fraction_may_have_to_be_above_0() -> None:
 
 
 def test_none_stands_for_no_value() -> None:
-    checks.positive(clamp=None)
-    with pytest.raises(UserError, match=r"^objective\.step: got 0, "):
-        checks.positive(clamp=None, step=0)
+    checks.positive(limit=None)
+    with pytest.raises(UserError, match=r"^objective\.beta: got 0, "):
+        checks.positive(limit=None, beta=0)
 
 
 @pytest.mark.parametrize("check", [checks.positive, checks.not_negative, checks.fraction])

@@ -30,7 +30,7 @@ class Augmentation:
 
     Args:
         crop: pixels added on every side before a window of the original size is cut out at random
-        pad: how they are filled: with black ("zero") or with the image reflected at its edge ("reflect")
+        pad: how they are filled: with black ("zero") or with the reflected image ("reflect")
         flip: whether images are flipped left to right with probability 1/2
     """
 
@@ -40,9 +40,9 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         if self.crop < 0:
-            raise UserError(f"augmentation.crop: got {self.crop}, allowed are 0 and more pixels")
+            raise UserError(f"augmentation.crop: got {self.crop}, expected at least 0")
         if self.pad not in ("zero", "reflect"):
-            raise UserError(f"augmentation.pad: got '{self.pad}', allowed are zero, reflect")
+            raise UserError(f"augmentation.pad: got '{self.pad}', expected zero or reflect")
 
 
 class Batch(NamedTuple):
@@ -85,7 +85,7 @@ def training_batches(
 ) -> Iterator[Batch]:
     """Return the batches of one epoch in an order that is a function of (seed, epoch).
 
-    A batch has the same contents whatever the number of workers, wherever the epoch was resumed and
+    A batch has the same contents whatever the number of threads, wherever the epoch was resumed and
     over how many processes it is divided.
 
     Args:

@@ -77,11 +77,11 @@ class SOAR(Objective):
             logits, is exact between the kinks of a ReLU network and the fastest; "difference" of
             gradients includes the kinks within its step, and supports any layers; "exact" differentiates once
             more
-        step: h, the l2 length of the finite-difference step; the length scale at which curvature is measured
+        step: h, the l2 length of the finite-difference step, the scale at which curvature is measured
         samples: how many directions z are drawn per example
-        scale: s, the factor on the loss inside the norm; below 1/s the penalty is quadratic, above it linear
+        scale: s, the factor on the loss inside the norm; quadratic below 1/s, linear above
         clamp: the largest ||Hz|| that counts for an example; beyond it the penalty has no gradient
-        clip: the largest l2 norm of the penalty's parameter gradient, clipped apart from that of the loss
+        clip: the largest l2 norm of the penalty's gradient, clipped apart from that of the loss
         weight: w, a factor on the penalty; sqrt(pi/2) gives the corrected bound of Proposition 1
         warmup_steps: the penalty's weight grows linearly over this many updates
         batch_statistics: what BatchNorm normalizes by in passes that do not update it: batch, or running
