@@ -290,5 +290,5 @@ def test_what_it_cannot_do_without_is_asked_for() -> None:
     with pytest.raises(UserError, match="MMA needs a threat"):
         MMA(TinyNet(), None)  # type: ignore[arg-type]
     objective = MMA(TinyNet(), Linf("0.1"))
-    with pytest.raises(UserError, match="MMA remembers every example, so its data need indices"):
+    with pytest.raises(UserError, match="MMA keeps values per example, so its data need indices"):
         objective(images(2), torch.tensor([0, 1]))
