@@ -63,9 +63,7 @@ class Concatenated(SOAR):
         both = torch.cat([points, points + self.step * z.pixels / length])
         _, gradients = input_gradient(loss_at, both, differentiable=True)
         near, far = gradients.chunk(2)
-        product = augmented_product(
-            length * (far - near) / self.step, near, z, corner=self.corner, scale=self.scale
-        )
+        product = augmented_product(length * (far - near) / self.step, near, z, scale=self.scale)
         count = len(y)
         return Expansion(answers[0][:count], near, augmented_norm(product)[:, None])
 
@@ -83,7 +81,7 @@ class FromParts(SOAR):
         z = draw_direction(keys[0], tuple(points.shape[1:]))
         _, gradient = input_gradient(loss_at, points, differentiable=True)
         along = curvature.gauss_newton_product(self.model, points, z.pixels, differentiable=True)
-        product = augmented_product(along, gradient, z, corner=self.corner, scale=self.scale)
+        product = augmented_product(along, gradient, z, scale=self.scale)
         return Expansion(answers[0], gradient, augmented_norm(product)[:, None])
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 import soar
-from soar.models.normalization import FixedNormalization, Statistics
+from soar.models.layers import FixedNormalization, Statistics
 from soar.objectives import OBJECTIVES
 from soar.threat import Threat
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Meta
 
 from soar.errors import UserError
-from soar.options import bind, convert, parse_spec
+from soar.options import bind, convert, literal, parse_spec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,3 +154,37 @@ def test_a_name_with_options_is_split(text: str, name: str, options: dict[str, s
 def test_options_without_colon_or_value_are_refused(text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         parse_spec(text, "things")
+
+
+@pytest.mark.parametrize(
+    "text, name, options",
+    [
+        ("resnet10:width=8", "resnet10", {"width": "8"}),
+        ("my.nets:build", "my.nets:build", {}),
+        ("my.nets:build:width=4,path=a:b", "my.nets:build", {"width": "4", "path": "a:b"}),
+        ("resnet10:", "resnet10", {}),
+    ],
+)
+def test_the_name_of_a_model_may_be_a_callable_of_a_module(
+    text: str, name: str, options: dict[str, str]
+) -> None:
+    assert parse_spec(text, "model") == (name, options)
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [
+        ("3", 3),
+        ("-1.5", -1.5),
+        ("false", False),
+        ("'x'", "x"),
+        ("[1, 2]", [1, 2]),
+        ("null", None),
+        ("a b", "a b"),
+        ("2020-01-01", "2020-01-01"),
+        ("1\nother = 2", "1\nother = 2"),
+        ("[" * 5000, "[" * 5000),
+    ],
+)
+def test_text_is_read_as_toml_reads_values(text: str, value: object) -> None:
+    assert literal(text) == value

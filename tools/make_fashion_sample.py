@@ -11,17 +11,17 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import torch
 from PIL import Image
 
-from soar.data import bundled, fashion_mnist
-from soar.data.source import Examples
+from soar.data import Split, fashion_mnist
+from soar.data.files import BUNDLED_FOLDER
 
 
-def first_of_each_class(part: Examples, *, count: int) -> Examples:
+def first_of_each_class(part: Split, *, count: int) -> Split:
     """Keep the first `count` examples of every class."""
-    by_class = [np.flatnonzero(part.labels == label)[:count] for label in range(10)]
-    rows = np.sort(np.concatenate(by_class))
-    return Examples(part.images[rows], part.labels[rows], part.indices[rows])
+    by_class = [(part.labels == label).nonzero()[:count, 0] for label in range(10)]
+    return part.subset(torch.cat(by_class).sort().values)
 
 
 def main(source: Path) -> None:
@@ -32,14 +32,14 @@ def main(source: Path) -> None:
         "test": first_of_each_class(full.test, count=200),
     }
     for name, part in parts.items():
-        picture = Image.fromarray(part.images.reshape(-1, 28))
-        picture.save(bundled.FOLDER / f"{name}.png", optimize=True)
+        picture = Image.fromarray(part.images.reshape(-1, 28).numpy())
+        picture.save(BUNDLED_FOLDER / f"{name}.png", optimize=True)
     np.savez_compressed(
-        bundled.FOLDER / "labels.npz",
-        train_labels=parts["train"].labels.astype(np.uint8),
-        train_indices=parts["train"].indices.astype(np.uint16),
-        test_labels=parts["test"].labels.astype(np.uint8),
-        test_indices=parts["test"].indices.astype(np.uint16),
+        BUNDLED_FOLDER / "labels.npz",
+        train_labels=parts["train"].labels.numpy().astype(np.uint8),
+        train_indices=parts["train"].indices.numpy().astype(np.uint16),
+        test_labels=parts["test"].labels.numpy().astype(np.uint8),
+        test_indices=parts["test"].indices.numpy().astype(np.uint16),
     )
 
 

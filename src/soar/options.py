@@ -1,10 +1,11 @@
-"""Turn what a recipe or a flag says into typed values, or say in one line what is wrong."""
+"""Convert the options of recipes and flags to typed values; every mistake is a message of one line."""
 
 from __future__ import annotations
 
 import inspect
 import math
 import re
+import tomllib
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
@@ -17,43 +18,51 @@ from soar.errors import UserError, flag_of, shown, unknown
 
 Wanted = TypeVar("Wanted")
 _DEEPEST = 8
+REQUIRED = inspect.Parameter.empty
 
 
 def bind(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Check keyword options against a function's annotated keyword-only parameters.
+    """Check options against a function's annotated keyword-only parameters, and convert them.
 
     Args:
         function: a function or class whose options are keyword-only and annotated
-        given: the options, perhaps still text as typed on a command line
+        given: the options, possibly text as typed on a command line
         where: the recipe section, for messages
 
     Returns:
         The given options, each converted to the annotated type.
 
     Raises:
-        UserError: for an unknown option or a value of the wrong kind
+        UserError: for an unknown option or a value of the wrong type
 
     >>> def pgd(*, steps: int = 20, rate: float = 0.1) -> None: ...
     >>> bind(pgd, {"steps": "40"}, "attack")
     {'steps': 40}
     """
     hints = _hints(function)
-    names = [
-        name
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
     for name in given:
-        if name not in names:
-            raise unknown(f"option of {function.__name__}", name, names, f"{where}.{name}")
+        if name not in defaults(function):
+            raise unknown(f"option of {function.__name__}", name, defaults(function), f"{where}.{name}")
     return {name: convert(value, _decodable(hints[name]), f"{where}.{name}") for name, value in given.items()}
 
 
+def defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the keyword-only parameters of a function or class with their defaults; REQUIRED for none.
+
+    >>> def pgd(model: object, *, steps: int = 20, rate: float) -> None: ...
+    >>> defaults(pgd) == {"steps": 20, "rate": REQUIRED}
+    True
+    """
+    parameters = inspect.signature(function).parameters.values()
+    return {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY}
+
+
 def parse_spec(text: str, what: str) -> tuple[str, dict[str, str]]:
-    """Split a name with options, as attacks and objectives are written on a command line.
+    """Split a name with options, as attacks, objectives and models are written on a command line.
 
     Args:
-        text: a name, or a name with options as in "pgd:steps=20,restarts=5"
+        text: a name, or a name with options as in "pgd:steps=20,restarts=5"; that of a model may be
+            package.module:callable
         what: the field that the text sets, for messages; its flag has the same name
 
     Returns:
@@ -64,10 +73,13 @@ def parse_spec(text: str, what: str) -> tuple[str, dict[str, str]]:
 
     >>> parse_spec("pgd:steps=20,restarts=5", "attacks")
     ('pgd', {'steps': '20', 'restarts': '5'})
-    >>> parse_spec("fgsm", "attacks")
-    ('fgsm', {})
+    >>> parse_spec("my_package.nets:build:width=4", "model")
+    ('my_package.nets:build', {'width': '4'})
     """
     name, _, settings = text.partition(":")
+    called, _, rest = settings.partition(":")
+    if what == "model" and "=" not in called and called:
+        name, settings = f"{name}:{called}", rest
     words = name.split()
     if len(words) > 1 and all("=" in word for word in words[1:]):
         meant = f"{words[0]}:{','.join(words[1:])}"
@@ -81,8 +93,25 @@ def parse_spec(text: str, what: str) -> tuple[str, dict[str, str]]:
     return name, options
 
 
+def literal(text: str) -> Any:
+    """Read a value as TOML would; what is not TOML is text, and "null" is None.
+
+    >>> literal("0.5"), literal("true"), literal("8/255"), literal("null")
+    (0.5, True, '8/255', None)
+    """
+    if text == "null":
+        return None
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    # A line break could begin another field; dates are text.
+    is_value = len(table) == 1 and isinstance(table["value"], str | list | dict | int | float)
+    return table["value"] if is_value else text
+
+
 def convert(value: Any, wanted: type[Wanted], where: str, *, file: str = "") -> Wanted:
-    """Convert a value or a table of values to a type; text is read as the type it should be.
+    """Convert a value or a table of values to a type; text is parsed as that type.
 
     Args:
         value: what was given
@@ -91,7 +120,7 @@ def convert(value: Any, wanted: type[Wanted], where: str, *, file: str = "") -> 
         file: the file it came from, if there are no flags for its fields
 
     Raises:
-        UserError: what was got, what is allowed, which field or flag sets it
+        UserError: for a value that does not fit the type
 
     >>> convert("0.5", float, "training.lr")
     0.5
@@ -108,7 +137,7 @@ def convert(value: Any, wanted: type[Wanted], where: str, *, file: str = "") -> 
 
 
 def _check_size(value: Any, where: str, depth: int = 0) -> None:
-    """Refuse what no field takes and what would fail far from here: huge integers, nan, tables in tables."""
+    """Check for values that no field takes and that would fail later: huge integers, NaN, deep nesting."""
     if isinstance(value, dict | list | tuple):
         if depth == _DEEPEST:
             raise UserError(f"{where}: nested too deeply, expected at most {_DEEPEST} tables or lists")
@@ -122,7 +151,7 @@ def _check_size(value: Any, where: str, depth: int = 0) -> None:
 
 
 def _explain(error: msgspec.ValidationError, value: Any, wanted: Any, where: str, file: str) -> UserError:
-    """Translate "Expected `int`, got `str` - at `$.epochs`" into the field, its value and its flag."""
+    """Translate "Expected `int`, got `str` - at `$.epochs`" to a message that names field, value and flag."""
     text, _, path = str(error).partition(" - at `$")
     got, kind = value, wanted
     field = where
@@ -154,14 +183,14 @@ def _field_type(kind: Any, key: str) -> Any:
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Read the annotations of a function, of a dataclass and its parents, or of a constructor."""
+    """Return the annotations of a function, of a dataclass and its parents, or of a constructor."""
     if inspect.isclass(function) and not is_dataclass(function):
         return get_type_hints(function.__init__)
     return get_type_hints(function)
 
 
 def _decodable(hint: Any) -> Any:
-    """Drop what only Python code can pass, a Fraction or a function, from a union of types."""
+    """Remove the types that only Python code can pass, Fraction and functions, from a union."""
     if get_origin(hint) not in (Union, types.UnionType):
         return hint
     kept = [c for c in get_args(hint) if c is not Fraction and get_origin(c) is not Callable]

@@ -1,14 +1,13 @@
-"""Named things with one-line descriptions: objectives, attacks, models, data sets."""
+"""Builders by name with one-line descriptions: objectives, attacks, models, data sets."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from soar.errors import UserError, unknown
-from soar.options import bind
+from soar.options import REQUIRED, bind, defaults
 
 Built = TypeVar("Built")
 Builder = TypeVar("Builder", bound=Callable[..., Any])
@@ -16,7 +15,7 @@ Builder = TypeVar("Builder", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Entry(Generic[Built]):
-    """A registered name, what builds it, and the line that `soar list` shows."""
+    """A registered name, its builder, and the description that `soar list` shows."""
 
     name: str
     build: Callable[..., Built]
@@ -63,11 +62,11 @@ class Registry(Generic[Built]):
         return iter(sorted(self._entries.values(), key=lambda entry: entry.name))
 
     def spelled_out(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return options together with the default of every option that they leave open.
+        """Return options together with the defaults of all others.
 
         Args:
-            name: a name; of one that is not registered no defaults are known
-            options: as a recipe gives them
+            name: a name; one that is not registered has no defaults
+            options: those of a recipe
 
         >>> shapes: Registry[int] = Registry("shape")
         >>> @shapes.register("square")
@@ -77,29 +76,24 @@ class Registry(Generic[Built]):
         >>> shapes.spelled_out("square", {"side": 3})
         {'side': 3, 'unit': 'm'}
         """
-        if name not in self._entries:
-            return dict(options)
-        parameters = inspect.signature(self._entries[name].build).parameters.values()
-        defaults = {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY}
-        known = {option: value for option, value in defaults.items() if value is not inspect.Parameter.empty}
-        return {**known, **options}
+        known = defaults(self._entries[name].build) if name in self._entries else {}
+        return {**{option: value for option, value in known.items() if value is not REQUIRED}, **options}
 
     def build(self, name: str, options: dict[str, Any], *arguments: Any, **fixed: Any) -> Built:
-        """Build `name` from options as a recipe or a flag gives them, checked against its signature.
+        """Build `name` from the options of a recipe or a flag, checked against its signature.
 
         Args:
             name: the registered name
-            options: keyword arguments, perhaps still text
+            options: keyword arguments, possibly text
             arguments: positional arguments that do not come from the user
             fixed: keyword arguments that do not come from the user
 
         Raises:
-            UserError: for an unknown option, a value of the wrong kind, or an option that is missing
+            UserError: for an unknown option, a value of the wrong type, or a missing option
         """
         builder = self[name].build
         chosen = bind(builder, options, self.kind)
-        for parameter in inspect.signature(builder).parameters.values():
-            is_required = parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
-            if is_required and parameter.name not in {**chosen, **fixed}:
-                raise UserError(f"{self.kind}.{parameter.name} is missing; {name} cannot do without it")
+        for option, default in defaults(builder).items():
+            if default is REQUIRED and option not in {**chosen, **fixed}:
+                raise UserError(f"{self.kind}.{option} is missing; {name} requires it")
         return builder(*arguments, **fixed, **chosen)

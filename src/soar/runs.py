@@ -73,24 +73,16 @@ class Run:
         return threat(self.recipe.threat.norm, self.recipe.threat.eps)
 
     def model(self, classes: int, shape: tuple[int, int, int]) -> nn.Module:
-        """Build the recipe's model with its initial weights.
-
-        A name with a colon, `package.module:callable`, is an external model; the callable itself decides on
-        the number of classes and the shape of images.
-        """
+        """Build the recipe's model with its initial weights."""
         from soar import models
-        from soar.models.external import build_external
 
         options = {key: value for key, value in self.recipe.model.items() if key != "name"}
-        name = self.recipe.model["name"]
-        if ":" in name:
-            if options:
-                raise UserError(
-                    f"model.{min(options)}: a model from elsewhere ({name}) takes no options here"
-                )
-            return build_external(name, seed=self.recipe.seed)
         return models.build(
-            name, seed=self.recipe.seed, num_classes=classes, image_shape=shape, options=options
+            self.recipe.model["name"],
+            seed=self.recipe.seed,
+            num_classes=classes,
+            image_shape=shape,
+            options=options,
         )
 
     def trained_model(self, data: Dataset) -> nn.Module:

@@ -71,16 +71,16 @@ def test_a_damaged_checkpoint_is_told_in_a_line_and_the_one_before_is_used(
 def test_models_from_elsewhere_are_trained_and_evaluated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = "from torch.nn import *\ndef build():\n    return Sequential(Flatten(), Linear(784, 10))\n"
+    source = "from torch.nn import *\ndef build(n=10):\n    return Sequential(Flatten(), Linear(784, n))\n"
     (tmp_path / "trained_elsewhere.py").write_text(source)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    flags = ["--model", "trained_elsewhere:build", *TINY[4:], "--output", "run"]
+    flags = ["--model", "trained_elsewhere:build:n=10", *TINY[4:], "--output", "run"]
     assert main(["train", "demo-robust", *flags]) == 0
     assert main(["evaluate", "run", "--examples", "10", "--quiet", "--threads", "1"]) == 0
     capsys.readouterr()
     assert main(["train", "demo-robust", *flags[:-1], "other", "--model.width", "3"]) == 2
-    assert "model.width: a model from elsewhere" in capsys.readouterr().err
+    assert "unexpected keyword argument 'width'" in capsys.readouterr().err
 
 
 def test_a_terminated_command_says_how_to_go_on_and_ends_where_it_would_have(tmp_path: Path) -> None:

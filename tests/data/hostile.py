@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
+import torch
 
-from soar.data.source import Source
+from soar.data.dataset import Dataset
 from soar.errors import UserError
 
 _MORE_MEMORY = 1 << 30
@@ -64,11 +64,11 @@ def outcome(call: Callable[[], T]) -> T | str:
     return message
 
 
-def is_sound(source: Source) -> bool:
-    """Tell whether a data set can be used: bytes, known labels, names that can be shown."""
+def is_sound(source: Dataset) -> bool:
+    """Return whether a data set can be used: bytes, known labels, names that can be shown."""
     parts = [part for part in (source.train, source.test) if len(part)]
     return bool(parts) and all(
-        part.images.dtype == np.uint8
+        part.images.dtype == torch.uint8
         and part.images.ndim == 4
         and len(part.images) == len(part.labels) == len(part.indices)
         and 0 <= part.labels.min() <= part.labels.max() < len(source.classes)

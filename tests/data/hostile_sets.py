@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from soar.data import cifar10, fashion_mnist, svhn
-from soar.data.source import Source
+from soar.data.dataset import Dataset
 from tests.data.test_fashion_mnist import idx
 
 RECORD = bytes([3]) + bytes(range(256)) * 12
-READERS: dict[str, Callable[[Path], Source]] = {
+READERS: dict[str, Callable[[Path], Dataset]] = {
     "idx": fashion_mnist.read,
     "idx.gz": fashion_mnist.read,
     "bin": cifar10.read,

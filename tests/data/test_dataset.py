@@ -1,8 +1,10 @@
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from soar.data import Split, to_unit
+from soar.data.dataset import from_files, labeled
 from soar.errors import UserError
 
 
@@ -67,3 +69,30 @@ def test_numbers_in_the_unit_interval_pass(dtype: torch.dtype) -> None:
 def test_anything_else_is_refused(images: Tensor, message: str) -> None:
     with pytest.raises(UserError, match=message):
         to_unit(images)
+
+
+IMAGES = np.zeros((3, 1, 2, 2), np.uint8)
+
+
+def test_examples_are_numbered_and_labels_widened() -> None:
+    found = labeled(IMAGES, np.array([1, 0, 1], np.uint8), num_classes=2, where="file")
+    assert found.indices.tolist() == [0, 1, 2]
+    assert found.labels.dtype == torch.int64
+    assert len(found) == 3
+
+
+def test_numbers_of_images_and_labels_must_agree() -> None:
+    with pytest.raises(UserError, match=r"^file: got 3 images but 2 labels$"):
+        labeled(IMAGES, np.array([0, 1]), num_classes=2, where="file")
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], [-1, 0, 1]])
+def test_labels_must_be_in_range(labels: list[int]) -> None:
+    expected = f"^file: got labels from {labels[0]} to {labels[2]}, allowed are 0 to 1$"
+    with pytest.raises(UserError, match=expected):
+        labeled(IMAGES, np.array(labels), num_classes=2, where="file")
+
+
+def test_a_data_set_without_training_examples_keeps_the_shape_of_its_images() -> None:
+    found = from_files("file", ("a",), None, labeled(IMAGES, np.zeros(3, np.int64), num_classes=1, where=""))
+    assert found.train.images.shape == (0, 1, 2, 2) and found.shape == (1, 2, 2) and len(found.test) == 3

@@ -12,28 +12,28 @@ from pathlib import Path
 
 import pytest
 
-from soar.data import catalog, cifar10, folder, npz, reading, urls
+from soar.data import catalog, cifar10, download, files, folder, npz
+from soar.data.dataset import Dataset
 from soar.data.fetch import fetch, verify
-from soar.data.source import Source
 from tests.data import hostile_archives, hostile_npz, hostile_pictures, hostile_servers, hostile_sets
 from tests.data.hostile import files_below, is_sound, mutated, outcome
 from tests.data.server import Server
 from tests.data.test_fetch import described
-from tests.data.test_reading import make, short_name
+from tests.data.test_files import make, short_name
 
 
-def check(found: Source | str, expected: str | None) -> None:
+def check(found: Dataset | str, expected: str | None) -> None:
     if expected == hostile_pictures.EITHER:
         assert isinstance(found, str) or is_sound(found)
     elif expected is None:
-        assert isinstance(found, Source) and is_sound(found), found
+        assert isinstance(found, Dataset) and is_sound(found), found
     else:
         assert isinstance(found, str) and re.search(expected, found), found
 
 
 @pytest.fixture(autouse=True)
 def _little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "memory_limit", lambda: 1 << 26)
+    monkeypatch.setattr(files, "memory_limit", lambda: 1 << 26)
 
 
 @pytest.mark.parametrize("name", hostile_npz.CASES)
@@ -68,7 +68,7 @@ def test_files_of_named_data_sets(tmp_path: Path, name: str) -> None:
     check(outcome(lambda: hostile_sets.READERS[kind](tmp_path)), expected)
 
 
-def written(root: Path, kind: str) -> tuple[Callable[[], Source], Path]:
+def written(root: Path, kind: str) -> tuple[Callable[[], Dataset], Path]:
     """Write a small data set of some format; return how it is read, and one of its files."""
     if kind == "npz":
         (root / "file.npz").write_bytes(hostile_npz.saved())
@@ -198,7 +198,7 @@ def test_servers(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.usefixtures("_one_file")
 def test_a_server_that_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(urls, "_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(download, "_TIMEOUT_SECONDS", 0.1)
     never = threading.Event()
 
     def wait(*_: object) -> None:
@@ -212,7 +212,7 @@ def test_a_server_that_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("_one_file")
 def test_a_server_that_stops_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(urls, "_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(download, "_TIMEOUT_SECONDS", 0.1)
     never = threading.Event()
 
     def respond(connection: socket.socket, _: bytes) -> None:

@@ -30,7 +30,7 @@ def test_pixels_are_brought_to_channel_row_column(tmp_path: Path) -> None:
     images = svhn.read(tmp_path).train.images
     assert images.shape == (4, 3, 32, 32)
     assert images[3, 2, 5, 30] == PIXELS[5, 30, 2, 3]
-    assert images.flags["C_CONTIGUOUS"]
+    assert images.is_contiguous()
 
 
 @pytest.mark.parametrize(

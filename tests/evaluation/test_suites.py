@@ -87,7 +87,7 @@ def test_a_transfer_opens_the_run_of_its_source(tmp_path: Path) -> None:
         ("pgd:steps=three", "attack.steps: got 'three', expected `int`"),
         ("pgd:steps", "got 'steps' in 'pgd:steps', expected option=value"),
         ("pgd:steps=0", "attack.steps: got 0, expected at least 1"),
-        ("transfer", "attack.source is missing; transfer cannot do without it"),
+        ("transfer", "attack.source is missing; transfer requires it"),
     ],
 )
 def test_misspelled_attacks_are_refused(text: str, message: str) -> None:

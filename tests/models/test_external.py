@@ -9,6 +9,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
+from soar import models
 from soar.errors import UserError
 from soar.models.external import build_external, load_external_weights
 
@@ -31,13 +32,25 @@ def test_initial_weights_depend_on_the_seed_alone(tmp_path: Path, monkeypatch: p
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
 
 
+def test_options_are_keyword_arguments_of_the_callable() -> None:
+    spec = "torch.nn:Linear:in_features=3,out_features=2,bias=false"
+    layer = build_external(spec)
+    assert isinstance(layer, nn.Linear) and layer.weight.shape == (2, 3) and layer.bias is None
+    named = models.build(
+        "torch.nn:Linear", seed=0, options={"in_features": 3, "out_features": 2, "bias": False}
+    )
+    assert torch.equal(named.get_parameter("weight"), layer.weight)
+    with pytest.raises(UserError, match=r"fails .*unexpected keyword argument 'width'"):
+        build_external("torch.nn:Flatten:width=3")
+
+
 @pytest.mark.parametrize(
     "spec, message",
     [
         ("torch.nn", "expected package.module:callable"),
         ("no_such_package.x:build", "cannot import no_such_package.x"),
         ("torch.nn:Linea", "torch.nn has no 'Linea'"),
-        ("os:getcwd", "gave a str, expected a torch.nn.Module"),
+        ("os:getcwd", "returned a str, expected a torch.nn.Module"),
     ],
 )
 def test_what_is_no_model_is_refused(spec: str, message: str) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from soar.errors import UserError
 from soar.models import STATISTICS, Statistics, standardize
-from soar.models.normalization import FixedNormalization, normalization_layer
+from soar.models.layers import FixedNormalization, normalization_layer
 
 
 def images(seed: int, *shape: int) -> torch.Tensor:
@@ -89,7 +89,7 @@ def test_none_changes_nothing() -> None:
         (
             "cifar10",
             "model.input_normalization.mean: got (0.4914, 0.4822, 0.4465), expected 1 numbers, one "
-            "a channel (flag --model.input_normalization.mean)",
+            "per channel (flag --model.input_normalization.mean)",
         ),
         (
             Statistics((0.5,), (0.0,)),

@@ -82,3 +82,13 @@ def test_bad_values_are_refused_when_the_objective_is_made() -> None:
         Adversarial(TinyNet(), Linf(0.1), steps=0)
     with pytest.raises(UserError, match="unknown loss 'hinge'"):
         Adversarial(TinyNet(), Linf(0.1), loss="hinge")
+
+
+def test_standard_loss_is_the_mean_negative_log_probability() -> None:
+    model, x = Linear(classes=3), images(5)
+    y = said(model, x)
+    p = model(x).softmax(dim=1)
+    expected = -torch.stack([p[i, y[i]].log() for i in range(5)]).mean()
+    found = Standard(model)(x, y)
+    torch.testing.assert_close(found.loss, expected)
+    torch.testing.assert_close(found.logits, model(x).detach())

@@ -12,7 +12,8 @@ from torch import Tensor
 from soar import randomness
 from soar.curvature import LossAt
 from soar.errors import UserError
-from soar.objectives.ascent import Ascent, ascend, near
+from soar.objectives import LLR, MART, TRADES
+from soar.objectives.ascent import ascend, near
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import SHAPE, Linear, TinyNet, images, said
 
@@ -73,38 +74,36 @@ def test_every_example_can_have_its_own_radius_and_step(threat: Threat) -> None:
         torch.testing.assert_close(found[i], point, rtol=0, atol=1e-12)
 
 
-def visited(ascent: Ascent, threat: Threat, x: Tensor) -> list[Tensor]:
-    """The points where a linear function is asked for, and the end."""
+def visited(threat: Threat, x: Tensor, steps: int, step_size: float | None = None) -> list[Tensor]:
+    """The points where a linear function is evaluated, and the end."""
     points: list[Tensor] = []
 
     def height(at: Tensor) -> Tensor:
         points.append(at.detach())
         return at.flatten(1).sum(dim=1)
 
-    end = ascent.climb(height, threat, x, x)
+    end = ascend(height, threat, x, x, steps=steps, step_size=step_size)
     return [*points, end]
 
 
 @pytest.mark.parametrize("steps, part", [(1, 1.25), (2, 1.25), (5, 0.5), (10, 0.25), (40, 0.25)])
 def test_the_usual_step_is_a_part_of_eps(steps: int, part: float) -> None:
-    points = visited(Ascent(steps), Linf("0.2"), images(2))
+    points = visited(Linf("0.2"), images(2), steps)
     assert len(points) == steps + 1
     moved = torch.full_like(points[0], min(1.0, part) * 0.2)
     torch.testing.assert_close(points[1] - points[0], moved, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("size", ["1/100", 0.01, Fraction(1, 100)])
-def test_a_given_step_is_taken_whatever_eps(size: str | float | Fraction) -> None:
+def test_a_given_step_is_taken_whatever_eps() -> None:
     for threat in (Linf("0.2"), Linf("0.1")):
-        points = visited(Ascent(3, size), threat, images(2))
+        points = visited(threat, images(2), 3, 0.01)
         for before, after in pairwise(points):
             torch.testing.assert_close(after - before, torch.full_like(after, 0.01), rtol=0, atol=1e-12)
 
 
 def test_the_usual_step_follows_a_threat_that_changes() -> None:
-    ascent = Ascent(10)
     for eps in ("0.2", "0.04"):
-        points = visited(ascent, Linf(eps), images(2))
+        points = visited(Linf(eps), images(2), 10)
         moved = torch.full_like(points[0], float(eps) / 4)
         torch.testing.assert_close(points[1] - points[0], moved, rtol=0, atol=1e-12)
 
@@ -113,7 +112,7 @@ def test_the_usual_step_follows_a_threat_that_changes() -> None:
 def test_a_linear_function_is_climbed_to_its_maximum(threat: Threat) -> None:
     model, x = Linear(classes=2), images(4)
     w = (model.weight[1] - model.weight[0]).detach()
-    found = Ascent(10).climb(lambda at: (at * w).flatten(1).sum(dim=1), threat, x, x)
+    found = ascend(lambda at: (at * w).flatten(1).sum(dim=1), threat, x, x, steps=10)
     best = w.sign() if isinstance(threat, Linf) else w / w.square().sum().sqrt()
     torch.testing.assert_close(found, x + threat.radius * best, rtol=0, atol=1e-12)
 
@@ -127,14 +126,14 @@ def test_points_stay_in_the_ball_and_among_the_pixels(seed: int, norm: str, eps:
     start = near(x, threat, index=INDEX, seed=seed, step=0)
     assert threat.contains(start, x).all()
     model = TinyNet()
-    found = Ascent(steps).climb(lambda at: model(at)[:, 0], threat, x, start)
+    found = ascend(lambda at: model(at)[:, 0], threat, x, start, steps=steps)
     assert threat.contains(found, x).all()
 
 
 def test_a_flat_function_leaves_the_points_where_they_are() -> None:
     x = images(3)
     for threat in THREATS:
-        found = Ascent(3).climb(lambda at: 0 * at.flatten(1).sum(dim=1), threat, x, x)
+        found = ascend(lambda at: 0 * at.flatten(1).sum(dim=1), threat, x, x, steps=3)
         torch.testing.assert_close(found, x, rtol=0, atol=1e-15)
 
 
@@ -142,7 +141,7 @@ def test_a_flat_function_leaves_the_points_where_they_are() -> None:
 @pytest.mark.parametrize("wants_gradient", [False, True])
 def test_points_carry_no_graph(threat: Threat, wants_gradient: bool) -> None:
     model, x = TinyNet(), images(3).requires_grad_(wants_gradient)
-    found = Ascent(2).climb(lambda at: model(at)[:, 0], threat, x, x)
+    found = ascend(lambda at: model(at)[:, 0], threat, x, x, steps=2)
     assert not found.requires_grad
     assert all(parameter.grad is None for parameter in model.parameters())
 
@@ -176,11 +175,17 @@ def test_starts_depend_on_seed_step_and_example_alone() -> None:
         assert not (other == first).any()
 
 
-def test_bad_values_are_refused_when_the_ascent_is_made() -> None:
+@pytest.mark.parametrize("kind", [TRADES, MART, LLR])
+def test_bad_values_are_refused_when_an_objective_is_built(kind: type[TRADES]) -> None:
     for steps in (0, -3):
         with pytest.raises(UserError, match=rf"^objective\.steps: got {steps}, expected at least 1 "):
-            Ascent(steps)
+            kind(TinyNet(), Linf(0.1), steps=steps)
     with pytest.raises(UserError, match=r"^objective\.step_size: got 0, expected a number above 0 "):
-        Ascent(1, "0")
+        kind(TinyNet(), Linf(0.1), step_size="0")
     with pytest.raises(UserError, match=r"^objective\.step_size: got 'two', expected a positive number "):
-        Ascent(1, "two")
+        kind(TinyNet(), Linf(0.1), step_size="two")
+
+
+@pytest.mark.parametrize("size", ["1/100", 0.01, Fraction(1, 100)])
+def test_a_step_size_is_read_exactly(size: str | float | Fraction) -> None:
+    assert TRADES(TinyNet(), Linf(0.1), step_size=size).step_size == 0.01

@@ -29,9 +29,9 @@ def test_not_negative_refuses_by_name(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.inf, -math.inf, math.nan])
-def test_share_refuses_by_name(value: float) -> None:
+def test_fraction_refuses_by_name(value: float) -> None:
     with pytest.raises(UserError) as caught:
-        checks.share(clean=value)
+        checks.fraction(clean=value)
     assert str(caught.value) == f"objective.clean: got {value}, expected from 0 to 1 (flag --objective.clean)"
 
 
@@ -40,7 +40,7 @@ def test_share_refuses_by_name(value: float) -> None:
     [
         (checks.positive, [1e-300, 1, 2.5, 1e300]),
         (checks.not_negative, [0, 0.0, 1e-300, 7]),
-        (checks.share, [0, 0.5, 1]),
+        (checks.fraction, [0, 0.5, 1]),
     ],
 )
 def test_sensible_values_pass(check: Callable[..., None], values: list[float]) -> None:
@@ -48,13 +48,22 @@ def test_sensible_values_pass(check: Callable[..., None], values: list[float]) -
         check(value=value)
 
 
+def test_a_fraction_may_have_to_be_above_0() -> None:
+    checks.fraction(zero=False, part=1)
+    for value in (0, 1.1):
+        with pytest.raises(
+            UserError, match=rf"^objective\.part: got {value}, expected above 0 and at most 1 "
+        ):
+            checks.fraction(zero=False, part=value)
+
+
 def test_none_stands_for_no_value() -> None:
-    checks.positive(clamp=None)
-    with pytest.raises(UserError, match=r"^objective\.step: got 0, "):
-        checks.positive(clamp=None, step=0)
+    checks.positive(limit=None)
+    with pytest.raises(UserError, match=r"^objective\.beta: got 0, "):
+        checks.positive(limit=None, beta=0)
 
 
-@pytest.mark.parametrize("check", [checks.positive, checks.not_negative, checks.share])
+@pytest.mark.parametrize("check", [checks.positive, checks.not_negative, checks.fraction])
 def test_every_value_is_looked_at_and_the_bad_one_named(check: Callable[..., None]) -> None:
     with pytest.raises(UserError, match=r"^objective\.second: got -2, .* \(flag --objective\.second\)$"):
         check(first=1, second=-2)

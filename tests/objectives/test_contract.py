@@ -65,7 +65,9 @@ REMEMBERING: list[type[Objective]] = [Remembering, MMA]
 def test_an_objective_that_remembers_examples_asks_for_their_index(kind: type[Objective]) -> None:
     objective = kind(TinyNet(), Linf("0.1"))
     x, y = images(2), torch.tensor([0, 1])
-    with pytest.raises(UserError, match=f"{kind.__name__} remembers every example, so its data need indices"):
+    with pytest.raises(
+        UserError, match=f"{kind.__name__} keeps values per example, so its data need indices"
+    ):
         objective(x, y)
     assert objective.calls == 0, "a refused call draws no numbers"
     assert objective(x, y, torch.tensor([4, 2])).loss.isfinite()

@@ -29,14 +29,14 @@ def test_loss_on_a_linear_model_is_the_closed_form(threat: Threat, dual: int) ->
 def test_loss_and_gradient_are_the_formula_written_out(threat: Threat, dual: int) -> None:
     model, x = TinyNet(), images(5)
     y = said(model, x)
-    objective = FOAR(model, threat, weight=0.7, seed=4)
+    objective = FOAR(model, threat, penalty_share=1.4, seed=4)
     index = torch.arange(5)
     found = objective(x, y, index, 3)
     points = objective.start.points(model, threat, x, y, index=index, seed=4, step=3).requires_grad_()
     values = cross_entropy(model(points), y)
     (g,) = torch.autograd.grad(values.sum(), points, create_graph=True)
     norms = torch.linalg.vector_norm(g.flatten(1), ord=dual, dim=1)
-    expected = (values + 0.7 * 0.5 * threat.radius * norms).mean()
+    expected = (values + 1.4 * threat.radius * norms).mean()
     torch.testing.assert_close(found.loss, expected)
     parameters = list(model.parameters())
     ours = torch.autograd.grad(found.loss, parameters)
@@ -63,7 +63,7 @@ def test_gradient_agrees_with_finite_differences_through_the_whole_objective() -
 def test_a_penalty_of_nothing_is_training_at_the_start() -> None:
     model, x = TinyNet(), images(4)
     y = said(model, x)
-    plain = FOAR(model, Linf(0.1), start="zero", weight=0)(x, y).loss
+    plain = FOAR(model, Linf(0.1), start="zero", penalty_share=0)(x, y).loss
     torch.testing.assert_close(plain, Standard(model)(x, y).loss)
     whole = FOAR(model, Linf(0.1), start="pgd-3", start_share=1.0)(x, y, step=0).loss
     torch.testing.assert_close(whole, Adversarial(model, Linf(0.1), steps=3)(x, y, step=0).loss)
@@ -90,8 +90,8 @@ def test_metrics_say_what_happened() -> None:
 
 
 def test_bad_values_are_refused_when_the_objective_is_made() -> None:
-    with pytest.raises(UserError, match=r"objective\.weight: got -1, expected at least 0"):
-        FOAR(TinyNet(), Linf(0.1), weight=-1)
+    with pytest.raises(UserError, match=r"objective\.penalty_share: got -1, expected at least 0"):
+        FOAR(TinyNet(), Linf(0.1), penalty_share=-1)
     with pytest.raises(UserError, match="FOAR needs a threat"):
         FOAR(TinyNet(), None)  # type: ignore[arg-type]
     with pytest.raises(UserError, match=r"objective\.start: got 'fgsm'"):

@@ -5,8 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soar.objectives.margins import Margins
-from soar.objectives.processes import mean_over_processes, of_all_processes
+from soar.objectives.mma import Margins
 
 batches = st.lists(
     st.dictionaries(st.integers(0, 40), st.floats(0, 2, width=32), min_size=1, max_size=6), max_size=6
@@ -41,9 +40,3 @@ def test_an_answer_and_a_question_are_not_the_table() -> None:
     values.zero_()
     margins.of(torch.tensor([0, 1])).fill_(7)
     assert margins.table.tolist() == [0.5, 1.0]
-
-
-def test_alone_nothing_is_exchanged() -> None:
-    rows = torch.tensor([[1.0, 2.0]])
-    assert torch.equal(of_all_processes(rows), rows)
-    assert mean_over_processes(rows) is rows

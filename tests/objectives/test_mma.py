@@ -113,7 +113,7 @@ def test_right_is_stricter_than_the_likeliest_class() -> None:
     sure = probability > 0.5
     assert 10 < sure.sum() < 20
     found = MMA(model, Linf("0.02"))(x, y, torch.arange(24))
-    torch.testing.assert_close(found.metrics["right"], sure.double().mean())
+    torch.testing.assert_close(found.metrics["correct"], sure.double().mean())
 
 
 def test_a_batch_of_wrong_examples_is_trained_at_the_images_without_a_search() -> None:
@@ -125,7 +125,7 @@ def test_a_batch_of_wrong_examples_is_trained_at_the_images_without_a_search() -
         found = objective(x, y, torch.arange(6))
     assert counter.forwards == 2
     torch.testing.assert_close(found.loss, Standard(model)(x, y).loss)
-    assert [float(found.metrics[name]) for name in ("margin", "right", "counted")] == [0, 0, 1]
+    assert [float(found.metrics[name]) for name in ("margin", "correct", "counted")] == [0, 0, 1]
     assert torch.equal(objective.margins.table, torch.zeros(6))
     boundary = search(objective, x, y)
     assert torch.equal(boundary.points, x) and torch.equal(boundary.counts, torch.ones(6).double())
@@ -135,7 +135,7 @@ def test_a_batch_of_right_examples_is_trained_at_their_boundaries() -> None:
     model = network()
     x, y = all_right()
     found = MMA(model, Linf("0.01"), clean_share=0)(x, y, torch.arange(6))
-    assert [float(found.metrics[name]) for name in ("right", "counted")] == [1, 1]
+    assert [float(found.metrics[name]) for name in ("correct", "counted")] == [1, 1]
     expected = torch.nn.functional.cross_entropy(found.logits, y)
     torch.testing.assert_close(found.loss.detach(), expected)
     # On the boundary by the soft margin the label has a probability of one half, or just below.
@@ -148,7 +148,7 @@ def test_examples_beyond_the_limit_count_only_at_the_images() -> None:
     objective = MMA(model, Linf("1/10000"), clean_share=0.25)
     found = objective(x, y, torch.arange(6))
     torch.testing.assert_close(found.loss, 0.25 * Standard(model)(x, y).loss)
-    assert [float(found.metrics[name]) for name in ("right", "counted")] == [1, 0]
+    assert [float(found.metrics[name]) for name in ("correct", "counted")] == [1, 0]
     torch.testing.assert_close(objective.margins.table, torch.full((6,), 1.05 * 4e-4))
 
 
@@ -161,7 +161,7 @@ def test_metrics_and_logits_say_what_happened() -> None:
         found = objective(x, y, torch.arange(10))
     torch.testing.assert_close(found.metrics["margin"], boundary.margins.mean())
     torch.testing.assert_close(found.metrics["counted"], boundary.counts.mean())
-    assert float(found.metrics["right"]) == 0.8 and 0.2 < float(found.metrics["counted"]) < 1
+    assert float(found.metrics["correct"]) == 0.8 and 0.2 < float(found.metrics["counted"]) < 1
     torch.testing.assert_close(found.metrics["cross_entropy"], Standard(model)(x, y).loss.detach())
     torch.testing.assert_close(found.logits, model(boundary.points).detach())
 
@@ -291,5 +291,5 @@ def test_what_it_cannot_do_without_is_asked_for() -> None:
     with pytest.raises(UserError, match="MMA needs a threat"):
         MMA(TinyNet(), None)  # type: ignore[arg-type]
     objective = MMA(TinyNet(), Linf("0.1"))
-    with pytest.raises(UserError, match="MMA remembers every example, so its data need indices"):
+    with pytest.raises(UserError, match="MMA keeps values per example, so its data need indices"):
         objective(images(2), torch.tensor([0, 1]))

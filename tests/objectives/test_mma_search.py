@@ -179,7 +179,7 @@ def test_the_search_leaves_statistics_alone_and_the_images_are_what_counts() -> 
     other = copy.deepcopy(model)
     x, y = all_right()
     found = MMA(model, Linf("0.1"), steps=2, bisections=3)(x, y, torch.arange(6))
-    assert found.metrics["right"] > 0 and found.metrics["margin"] > 0
+    assert found.metrics["correct"] > 0 and found.metrics["margin"] > 0
     other(x)
     for mine, its in zip(model.buffers(), other.buffers(), strict=True):
         torch.testing.assert_close(mine, its)

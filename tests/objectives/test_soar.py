@@ -23,9 +23,7 @@ def problem() -> tuple[TinyNet, Tensor, Tensor]:
     return model, x, said(model, x)
 
 
-def dense_penalty(
-    model: nn.Module, point: Tensor, label: Tensor, z: Tensor, corner: float, scale: float
-) -> float:
+def dense_penalty(model: nn.Module, point: Tensor, label: Tensor, z: Tensor, scale: float) -> float:
     """||Hz|| of one example from its dense augmented matrix."""
 
     def loss(v: Tensor) -> Tensor:
@@ -36,16 +34,13 @@ def dense_penalty(
     hessian = torch.autograd.functional.hessian(loss, flat)
     gradient = torch.autograd.functional.jacobian(loss, flat)
     assert isinstance(hessian, Tensor) and isinstance(gradient, Tensor)
-    h[:D, :D], h[D, :D], h[:D, D], h[D, D] = hessian, gradient, gradient, corner
+    h[:D, :D], h[D, :D], h[:D, D], h[D, D] = hessian, gradient, gradient, 1.0
     return float((h @ z).norm())
 
 
 @pytest.mark.parametrize("threat", [Linf("0.1"), L2("0.5")], ids=str)
-@pytest.mark.parametrize("bound", ["paper", "corrected"])
-@pytest.mark.parametrize("corner, scale, samples", [(1.0, 1.0, 1), (0.5, 1 / 8, 2)])
-def test_loss_is_the_formula_from_dense_matrices(
-    threat: Threat, bound: Any, corner: float, scale: float, samples: int
-) -> None:
+@pytest.mark.parametrize("scale, samples", [(1.0, 1), (1 / 8, 2)])
+def test_loss_is_the_formula_from_dense_matrices(threat: Threat, scale: float, samples: int) -> None:
     model, x, y = problem()
     objective = SOAR(
         model,
@@ -55,8 +50,6 @@ def test_loss_is_the_formula_from_dense_matrices(
         penalty_share=None,
         product="exact",
         samples=samples,
-        bound=bound,
-        corner=corner,
         scale=scale,
         weight=0.3,
         seed=2,
@@ -64,14 +57,14 @@ def test_loss_is_the_formula_from_dense_matrices(
     found = objective(x, y, INDEX, 5)
     points = objective.start.points(model, threat, x, y, index=INDEX, seed=2, step=5)
     rho = (math.sqrt(D) if threat.norm_name == "linf" else 1) * threat.radius / 2
-    factor = 0.3 * (rho**2 + 1) / 2 * (math.sqrt(math.pi / 2) if bound == "corrected" else 1)
+    factor = 0.3 * (rho**2 + 1) / 2
     total = 0.0
     for k in range(samples):
         keys = randomness.key(2, INDEX, f"soar direction {k}", 5)
         z = curvature.draw_direction(keys, SHAPE, torch.float64)
         for i in range(4):
             whole = torch.cat([z.pixels[i].flatten(), z.last[i : i + 1]])
-            total += dense_penalty(model, points[i], y[i], whole, corner, scale)
+            total += dense_penalty(model, points[i], y[i], whole, scale)
     expected = cross_entropy(model(points), y).mean().item() + factor * total / (4 * samples)
     assert found.loss.item() == pytest.approx(expected, rel=1e-9)
     assert found.metrics["penalty"].item() == pytest.approx(factor * total / (4 * samples), rel=1e-9)
@@ -125,7 +118,7 @@ def test_the_default_differs_from_the_paper_in_what_its_docstring_lists() -> Non
     assert (ours.product, papers.product, papers.step) == ("gauss-newton", "difference", 0.01)
     assert (ours.scale, papers.scale) == (1 / 64, 1.0)
     assert (ours.clamp, papers.clamp) == (None, 10.0)
-    rest = ("samples", "bound", "corner", "weight", "warmup_steps", "batch_statistics", "clip")
+    rest = ("samples", "weight", "warmup_steps", "batch_statistics", "clip")
     assert all(getattr(ours, name) == getattr(papers, name) for name in rest)
     assert "The paper's version is `SOARPaper`" in (SOAR.__doc__ or "").split("Args:")[0]
 
@@ -223,7 +216,6 @@ def test_autocast_around_it_changes_nothing() -> None:
         ({"clamp": -1.0}, r"objective\.clamp: got -1\.0"),
         ({"weight": -0.1}, r"objective\.weight: got -0\.1, expected at least 0"),
         ({"product": "exat"}, "did you mean 'exact'"),
-        ({"bound": "printed"}, r"unknown bound 'printed' \(objective\.bound\)"),
         ({"batch_statistics": "eval"}, "unknown batch_statistics 'eval'"),
         ({"start": "fgsm"}, r"objective\.start: got 'fgsm'"),
     ],

@@ -57,7 +57,7 @@ def test_the_regularizer_gets_the_rest(kind: str, share: float, rest: float | No
         ("pgd-0", 0.5, None, r"objective\.start: got 'pgd-0'"),
         ("zero", 0.0, None, r"objective\.start_share: got 0\.0, expected above 0 and at most 1"),
         ("zero", 1.1, None, r"objective\.start_share: got 1\.1"),
-        ("zero", 0.5, -1.0, r"objective\.penalty_share: got -1\.0, expected from 0 to 1"),
+        ("zero", 0.5, -1.0, r"objective\.penalty_share: got -1\.0, expected at least 0"),
     ],
 )
 def test_senseless_values_are_refused(kind: str, share: float, rest: float | None, message: str) -> None:

@@ -33,6 +33,8 @@ def test_every_field_can_be_overridden_by_its_full_name(field: str) -> None:
         (["--model.norm", "none"], {"model.norm": "none"}),
         (["--start_from", "runs/a b"], {"training.start_from": "runs/a b"}),
         (["--lr", "-1"], {"training.lr": -1}),
+        (["--objective", "adversarial:steps=3"], {"objective.name": "adversarial", "objective.steps": 3}),
+        (["--model=my.nets:build:width=4"], {"model.name": "my.nets:build", "model.width": 4}),
     ],
 )
 def test_flags_are_read(tokens: list[str], expected: dict[str, Any]) -> None:
@@ -48,6 +50,8 @@ def test_flags_are_read(tokens: list[str], expected: dict[str, Any]) -> None:
         (["--epochs"], "--epochs needs a value"),
         (["--epochs", "--lr", "3"], "--epochs needs a value"),
         (["epochs", "3"], "got 'epochs', expected a flag"),
+        (["--objective", "mart beta=3"], "objective: got 'mart beta=3', expected 'mart:beta=3'"),
+        (["--objective", "mart:beta"], "objective: got 'beta' in 'mart:beta', expected option=value"),
     ],
 )
 def test_mistaken_flags_are_named(tokens: list[str], message: str) -> None:

@@ -22,7 +22,7 @@ Generated from the code that reads recipes. A recipe is a TOML file with these t
 """
 CHOSEN = {
     "model": "The network: `name` and its options. A name with a colon, `package.module:callable`, is a"
-    " network of your own; it has no options here.",
+    " network of your own; its options are passed to the callable as keyword arguments.",
     "objective": "The training objective: `name` and its options.",
 }
 
@@ -46,7 +46,7 @@ def text() -> str:
 
 def _fields(kind: Any, names: tuple[str, ...]) -> list[str]:
     """Describe the fields of a section, with their attribute docstrings."""
-    from soar.recipes.fields import documents
+    from soar.recipes.overrides import documents
 
     hints, meanings = get_type_hints(kind, include_extras=True), documents(kind)
     rows = []
@@ -58,11 +58,12 @@ def _fields(kind: Any, names: tuple[str, ...]) -> list[str]:
 
 
 def _options(build: Callable[..., Any]) -> Iterator[str]:
-    """Describe the keyword options of a model or an objective."""
+    """Describe the keyword options of a model or an objective; a model's class describes them."""
     import griffe
 
     said: dict[str, str] = {}
-    for section in griffe.Docstring(inspect.getdoc(build) or "").parse("google", warnings=False):
+    made = build if inspect.isclass(build) else get_type_hints(build)["return"]
+    for section in griffe.Docstring(inspect.getdoc(made) or "").parse("google", warnings=False):
         if isinstance(section, griffe.DocstringSectionParameters):
             said = {one.name: " ".join(one.description.split()) for one in section.value}
     parameters = inspect.signature(build).parameters.values()

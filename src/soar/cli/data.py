@@ -41,7 +41,7 @@ def _add_action(
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked.
+    """Run the action.
 
     Raises:
         UserError: if `verify` finds a file damaged or missing

@@ -1,4 +1,4 @@
-"""`soar list`: what there is to choose from."""
+"""`soar list`: the objectives, attacks, models and other things that exist by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a line for each thing: its name and what it is; options below it."""
+    """Print the name and the description of each entry, with its options below."""
     for name, description, options in _rows(arguments.kind):
         print(f"{name:<24} {description}")
         if options:
@@ -60,16 +60,13 @@ def _registry(kind: str) -> Iterable[Entry[Any]]:
 
 
 def _options(build: Callable[..., Any]) -> str:
-    """Write the keyword options of a builder with their defaults."""
-    import inspect
+    """Return the keyword options of a builder with their defaults."""
+    from soar.options import REQUIRED, defaults
 
-    parameters = inspect.signature(build).parameters.values()
     return ", ".join(
-        f"{parameter.name}={_short(parameter.default)}"
-        if parameter.default is not parameter.empty
-        else f"{parameter.name} (required)"
-        for parameter in parameters
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.name != "seed"
+        f"{name} (required)" if default is REQUIRED else f"{name}={_short(default)}"
+        for name, default in defaults(build).items()
+        if name != "seed"
     )
 
 

@@ -49,7 +49,11 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run_folder", nargs="?", type=Path, metavar="RUN", help="a run folder of `soar train`"
     )
-    parser.add_argument("--model", metavar="MODULE:CALLABLE", help="a function that returns any torch model")
+    parser.add_argument(
+        "--model",
+        metavar="MODULE:CALLABLE",
+        help="a function that returns any torch model, with options as in my.nets:build:width=4",
+    )
     parser.add_argument("--weights", type=Path, metavar="FILE", help="its weights, .safetensors or .pt")
     add_checkpoint_flag(parser)
 

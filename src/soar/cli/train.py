@@ -25,7 +25,7 @@ class _Help(argparse._HelpAction):
     """Add the list of fields to the help; reading it from the sources takes time, so only on demand."""
 
     def __call__(self, parser: argparse.ArgumentParser, *rest: Any, **named: Any) -> None:
-        from soar.recipes.fields import help_text
+        from soar.recipes.overrides import help_text
 
         parser.epilog = help_text()
         super().__call__(parser, *rest, **named)

@@ -1,7 +1,6 @@
-"""Data sets by name, as bytes in memory, and the batches that training sees.
+"""Data sets by name, as bytes in memory, and training batches.
 
-Names are looked up when first used, so that the catalog and the fetching of files, which need no
-torch, do not wait for it.
+Names are imported when first used, so that listing and fetching data sets does not import torch.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from soar.data.augmentation import Augmentation as Augmentation
+    from soar.data.batches import Augmentation as Augmentation
     from soar.data.batches import Batch as Batch
     from soar.data.batches import batches_per_epoch as batches_per_epoch
     from soar.data.batches import training_batches as training_batches
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from soar.data.loading import load as load
 
 _HOMES = {
-    "Augmentation": "augmentation",
+    "Augmentation": "batches",
     "Batch": "batches",
     "batches_per_epoch": "batches",
     "training_batches": "batches",

@@ -1,22 +1,48 @@
-"""The batches of an epoch: a shuffled order, varied images, prepared ahead of their use."""
+"""The batches of an epoch: a shuffled order and augmented images, prepared ahead of their use.
+
+Crops and flips are a pure function of (seed, epoch, example).
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 from torch import Tensor
 
 from soar import randomness
-from soar.data.augmentation import Augmentation, augment, draw_moves
-from soar.data.dataset import Split
+from soar.data.dataset import Pixels, Split
 from soar.errors import UserError
 
 _AHEAD_PER_WORKER = 2
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """How training images are augmented; the default leaves them as they are.
+
+    Args:
+        crop: pixels added on every side before a window of the original size is cut out at random
+        pad: how they are filled: with black ("zero") or with the reflected image ("reflect")
+        flip: whether images are flipped left to right with probability 1/2
+    """
+
+    crop: int = 0
+    pad: Literal["zero", "reflect"] = "zero"
+    flip: bool = False
+
+    def __post_init__(self) -> None:
+        if self.crop < 0:
+            raise UserError(f"augmentation.crop: got {self.crop}, expected at least 0")
+        if self.pad not in ("zero", "reflect"):
+            raise UserError(f"augmentation.pad: got '{self.pad}', expected zero or reflect")
 
 
 class Batch(NamedTuple):
@@ -24,7 +50,7 @@ class Batch(NamedTuple):
 
     x: Tensor
     y: Tensor
-    index: Tensor  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    index: Tensor  # type: ignore[assignment]  # hides tuple.index
 
 
 def batches_per_epoch(split: Split, batch_size: int) -> int:
@@ -59,7 +85,7 @@ def training_batches(
 ) -> Iterator[Batch]:
     """Return the batches of one epoch in an order that is a function of (seed, epoch).
 
-    A batch has the same contents whatever the number of workers, wherever the epoch was resumed and
+    A batch has the same contents whatever the number of threads, wherever the epoch was resumed and
     over how many processes it is divided.
 
     Args:
@@ -67,11 +93,11 @@ def training_batches(
         batch_size: the size of a batch over all processes together
         seed: the seed of the run
         epoch: the number of the epoch
-        augmentation: how images are varied
-        start: the number of the first batch to give; earlier ones are not computed
+        augmentation: how images are augmented
+        start: the number of the first batch; earlier ones are not computed
         rank: which process this is; it gets the rank-th part of every batch
         world_size: how many processes there are
-        workers: threads that prepare batches ahead; 0 prepares each when it is asked for
+        workers: threads that prepare batches ahead; 0 prepares each on demand
 
     Raises:
         UserError: a batch size that does not fit the examples or the processes
@@ -91,7 +117,7 @@ def _prepare(
     split: Split, rows: Tensor, augmentation: Augmentation, *, seed: int, epoch: int, workers: int
 ) -> Iterator[Batch]:
     # The random numbers of an epoch are drawn at once: tiny draws for every batch cost far more.
-    # Pixels are moved by numpy, because torch would start its own threads inside each worker.
+    # Pixels are moved by numpy, because torch would start threads of its own inside each worker.
     images, indices = split.images.numpy(), split.indices[rows]
     moves = draw_moves(augmentation, indices.reshape(-1), seed=seed, epoch=epoch)
     size = rows.shape[1]
@@ -107,7 +133,7 @@ def _prepare(
 
 
 def _ahead(make: Callable[[int], Batch], count: int, *, workers: int) -> Iterator[Batch]:
-    """Call `make` for 0 ... `count` - 1 in threads, some ahead of use; give results in order."""
+    """Call `make` for 0 ... `count` - 1 in threads, some ahead of use; yield results in order."""
     if workers == 0:
         yield from map(make, range(count))
         return
@@ -123,3 +149,55 @@ def _ahead(make: Callable[[int], Batch], count: int, *, workers: int) -> Iterato
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def draw_moves(augmentation: Augmentation, indices: Tensor, *, seed: int, epoch: int) -> NDArray[np.int64]:
+    """Draw the window of each image in its padded version, and whether it is flipped.
+
+    Args:
+        augmentation: what may be drawn
+        indices: the identities of the examples; the draw of an example does not depend on the others
+        seed: the seed of the run
+        epoch: the number of the epoch
+
+    Returns:
+        The top and the left of the window and 1 for a flip, shape (N, 3).
+    """
+    crops = randomness.key(seed, indices, "crop", epoch)
+    places = randomness.integers(crops, 2 * augmentation.crop + 1, (2,)).numpy()
+    flips = randomness.integers(randomness.key(seed, indices, "flip", epoch), 2).numpy()
+    return np.column_stack([places, flips * augmentation.flip])
+
+
+def augment(images: Pixels, moves: NDArray[np.int64], augmentation: Augmentation) -> Pixels:
+    """Crop, then flip, all images of a batch without a loop over them.
+
+    Args:
+        images: a batch that may be overwritten, shape (N, channels, height, width)
+        moves: one row per image, as drawn
+        augmentation: how to pad
+
+    Raises:
+        UserError: the image is too small to be padded by reflection
+    """
+    top, left, flipped = moves.T
+    if augmentation.crop:
+        windows = sliding_window_view(_pad(images, augmentation), images.shape[2:], axis=(2, 3))
+        images = windows[np.arange(len(images)), :, top, left]
+    images[flipped == 1] = images[flipped == 1][..., ::-1]
+    return images
+
+
+def _pad(images: Pixels, augmentation: Augmentation) -> Pixels:
+    count, channels, height, width = images.shape
+    extra = augmentation.crop
+    if augmentation.pad == "reflect":
+        if extra >= min(height, width):
+            raise UserError(
+                f"augmentation.crop: got {extra}, allowed is less than {min(height, width)} for "
+                f"images of {height} x {width} with augmentation.pad = reflect"
+            )
+        return np.pad(images, ((0, 0), (0, 0), (extra, extra), (extra, extra)), "reflect")
+    padded = np.zeros((count, channels, height + 2 * extra, width + 2 * extra), np.uint8)
+    padded[:, :, extra : extra + height, extra : extra + width] = images
+    return padded

@@ -1,4 +1,4 @@
-"""Every data set by name: what it is, which files it has, how it is read.
+"""Every data set by name: what it is, which files it has, where they are, and how they are read.
 
 Nothing here needs torch, so that names can be listed and files fetched without waiting for it.
 """
@@ -7,74 +7,65 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from soar import values
-from soar.data import bundled, cifar10, fashion_mnist, folder, npz, svhn
-from soar.data.files import File, find
-from soar.data.root import data_root, expanded
-from soar.data.source import Source
+from soar.data.files import BUNDLED as BUNDLED
+from soar.data.files import BUNDLED_FILES, BUNDLED_FOLDER, File, find
+from soar.data.files import FETCHABLE as FETCHABLE
 from soar.errors import UserError, reason_of, unknown
 from soar.registry import Registry
 
-DATASETS: Registry[Source] = Registry("data")
+if TYPE_CHECKING:
+    from soar.data.dataset import Dataset
+
+DATASETS: Registry[Dataset] = Registry("data")
 
 
-@DATASETS.register("fashion-mnist-sample")
-def _read_bundled(_: Path) -> Source:
-    """10,000 + 2,000 of Fashion-MNIST's pictures, part of the package: 28 x 28, gray, 10 classes."""
-    return bundled.read()
+def _register(name: str, module: str, description: str) -> None:
+    def read(path: Path) -> Dataset:
+        found: Dataset = import_module(f"soar.data.{module}").read(path)
+        return found
+
+    read.__doc__ = description
+    DATASETS.register(name)(read)
 
 
-@DATASETS.register("fashion-mnist")
-def _read_fashion_mnist(path: Path) -> Source:
-    """60,000 + 10,000 pictures of clothes: 28 x 28, gray, 10 classes."""
-    return fashion_mnist.read(path)
-
-
-@DATASETS.register("cifar10")
-def _read_cifar10(path: Path) -> Source:
-    """50,000 + 10,000 photographs of animals and vehicles: 32 x 32, color, 10 classes."""
-    return cifar10.read(path)
-
-
-@DATASETS.register("svhn")
-def _read_svhn(path: Path) -> Source:
-    """73,257 + 26,032 photographs of house numbers: 32 x 32, color, 10 digits."""
-    return svhn.read(path)
-
-
-@DATASETS.register("folder")
-def _read_folder(path: Path) -> Source:
-    """folder:DIR - your pictures in DIR/train/<class>/ and DIR/test/<class>/, or in DIR/<class>/."""
-    return folder.read(path)
-
-
-@DATASETS.register("npz")
-def _read_npz(path: Path) -> Source:
-    """FILE.npz - your arrays x_train, y_train, x_test, y_test, uint8."""
-    return npz.read(path)
+for _row in (
+    (
+        "fashion-mnist-sample",
+        "fashion_mnist",
+        "10,000 + 2,000 images of Fashion-MNIST, part of the package: 28 x 28, gray, 10 classes.",
+    ),
+    ("fashion-mnist", "fashion_mnist", "60,000 + 10,000 images of clothes: 28 x 28, gray, 10 classes."),
+    (
+        "cifar10",
+        "cifar10",
+        "50,000 + 10,000 photographs of animals and vehicles: 32 x 32, color, 10 classes.",
+    ),
+    ("svhn", "svhn", "73,257 + 26,032 photographs of house numbers: 32 x 32, color, 10 digits."),
+    (
+        "folder",
+        "folder",
+        "folder:DIR - your images in DIR/train/<class>/ and DIR/test/<class>/, or in DIR/<class>/.",
+    ),
+    ("npz", "npz", "FILE.npz - your arrays x_train, y_train, x_test, y_test, uint8."),
+):
+    _register(*_row)
 
 
 @dataclass(frozen=True)
 class Holding:
     """The files of a named data set and the folder they belong in."""
 
-    name: str
     folder: Path
     files: tuple[File, ...]
 
     def missing(self) -> list[str]:
-        """Name the files that are not there."""
+        """Return the names of the files that are not there."""
         return [file.name for file in self.files if find(self.folder, file.name) is None]
-
-
-FETCHABLE: dict[str, tuple[File, ...]] = {
-    "cifar10": cifar10.FILES,
-    "fashion-mnist": fashion_mnist.FILES,
-    "svhn": svhn.FILES,
-}
-BUNDLED = "fashion-mnist-sample"
 
 
 def holding(name: str, root: Path | None = None) -> Holding:
@@ -88,13 +79,13 @@ def holding(name: str, root: Path | None = None) -> Holding:
         UserError: there is no such data set
     """
     if name == BUNDLED:
-        return Holding(name, bundled.FOLDER, bundled.FILES)
+        return Holding(BUNDLED_FOLDER, BUNDLED_FILES)
     if name not in FETCHABLE:
         raise unknown("data set", name, [*FETCHABLE, BUNDLED], "soar data")
-    return Holding(name, data_root(root) / name, FETCHABLE[name])
+    return Holding(data_root(root) / name, FETCHABLE[name])
 
 
-def read(name: str, root: Path | None = None) -> Source:
+def read(name: str, root: Path | None = None) -> Dataset:
     """Read a data set by name: one of the list, `folder:DIR`, `FILE.npz` or `npz:FILE`.
 
     Args:
@@ -109,7 +100,10 @@ def read(name: str, root: Path | None = None) -> Source:
     if name.endswith(".npz") and kind != "npz":
         kind, separator, path = "npz", ":", name
     if separator and kind in ("folder", "npz"):
-        return _read_own(kind, expanded(values.place(path, "data.name")))
+        own = expanded(values.place(path, "data.name"))
+        if not os.path.exists(own):  # a name that is too long does not exist either
+            raise UserError(f"{kind}:{own}: does not exist (data.name, --data)")
+        return _read(kind, own)
     if name not in FETCHABLE and name != BUNDLED:
         names = [*FETCHABLE, BUNDLED, "folder:DIR", "FILE.npz"]
         raise unknown("data set", name, names, "data.name, --data")
@@ -123,16 +117,40 @@ def read(name: str, root: Path | None = None) -> Source:
     return _read(name, held.folder)
 
 
-def _read_own(kind: str, path: Path) -> Source:
-    if not os.path.exists(path):  # a name that is too long does not exist either
-        raise UserError(f"{kind}:{path}: does not exist (data.name, --data)")
-    return _read(kind, path)
-
-
-def _read(kind: str, path: Path) -> Source:
+def _read(kind: str, path: Path) -> Dataset:
     try:
         return DATASETS[kind].build(path)
     except MemoryError:
         raise UserError(f"{path}: does not fit into memory") from None
     except OSError as error:  # a folder that may not be listed, a file that has vanished
         raise UserError(f"{error.filename or path}: cannot be read ({reason_of(error)})") from None
+
+
+def data_root(root: Path | None = None) -> Path:
+    """Return the folder with one sub-folder per data set.
+
+    Args:
+        root: the folder that the user named; by default the environment variable SOAR_DATA, and
+            without it `soar/data` in the user's cache folder
+
+    >>> data_root(Path("somewhere"))
+    PosixPath('somewhere')
+    """
+    if root is not None:
+        return expanded(values.place(root, "root"))
+    if named := os.environ.get("SOAR_DATA"):
+        return expanded(Path(named))
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return expanded(Path(cache)) / "soar" / "data"
+
+
+def expanded(path: Path) -> Path:
+    """Return a path with its leading `~` or `~user` replaced by that user's home folder.
+
+    Raises:
+        UserError: there is no such user
+    """
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise UserError(f"{path}: {error}") from None

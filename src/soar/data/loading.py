@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -10,7 +11,6 @@ from torch import Tensor
 from soar import randomness
 from soar.data import catalog
 from soar.data.dataset import Dataset, Split
-from soar.data.source import Examples
 from soar.errors import UserError
 
 LARGEST_VALIDATION = 5000
@@ -19,8 +19,8 @@ LARGEST_VALIDATION = 5000
 def load(name: str, *, root: Path | None = None, validation: int | None = None, seed: int = 0) -> Dataset:
     """Load a data set into memory.
 
-    Examples come in the order of the files, unless that lists one class after the other: then they are mixed,
-    in the same way at every reading.
+    Examples are in the order of the files, unless these list one class after the other: then they are mixed,
+    always in the same way.
 
     Args:
         name: "fashion-mnist-sample" (in the package), "cifar10", "svhn", "fashion-mnist",
@@ -28,7 +28,7 @@ def load(name: str, *, root: Path | None = None, validation: int | None = None, 
         root: the folder with the data sets that were fetched; else the environment variable
             SOAR_DATA, else the user's cache
         validation: how many training examples to hold out; a tenth, at most 5,000, when None
-        seed: decides which ones
+        seed: determines which ones
 
     Raises:
         UserError: no such data set, a malformed file, or an impossible `validation`
@@ -37,24 +37,22 @@ def load(name: str, *, root: Path | None = None, validation: int | None = None, 
     >>> len(data.train), len(data.validation), len(data.test), data.shape
     (9000, 1000, 2000, (1, 28, 28))
     """
-    source = catalog.read(name, root)
-    train = _to_split(source.train)
+    found = catalog.read(name, root)
+    train = _mixed(found.train)
     if validation is None:
         validation = min(len(train) // 10, LARGEST_VALIDATION)
     learn, held_out = hold_out(train.labels, validation, seed=seed)
-    channels, height, width = source.test.images.shape[1:]
-    return Dataset(
+    return replace(
+        found,
         name=name,
-        classes=source.classes,
-        shape=(channels, height, width),
         train=train.subset(learn) if validation else train,
         validation=train.subset(held_out),
-        test=_to_split(source.test),
+        test=_mixed(found.test),
     )
 
 
 def hold_out(labels: Tensor, count: int, *, seed: int) -> tuple[Tensor, Tensor]:
-    """Divide examples in two; each class gives its share, so both parts are mixed alike.
+    """Split examples in two parts, stratified by class.
 
     The parts are disjoint and complete, each in ascending order. With the same seed, a smaller
     `count` holds out a subset of what a larger one does, up to the rounding of class shares.
@@ -62,10 +60,10 @@ def hold_out(labels: Tensor, count: int, *, seed: int) -> tuple[Tensor, Tensor]:
     Args:
         labels: the class of every example
         count: how many examples to hold out
-        seed: decides which ones
+        seed: determines which ones
 
     Returns:
-        The rows that stay and the rows that are held out.
+        The rows that stay, and the rows that are held out.
 
     Raises:
         UserError: `count` is negative, or leaves nothing to learn from
@@ -83,7 +81,7 @@ def hold_out(labels: Tensor, count: int, *, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def _shares(sizes: Tensor, count: int) -> Tensor:
-    """Divide `count` in proportion to `sizes`, exactly: what rounding leaves goes to the largest rests.
+    """Divide `count` in proportion to `sizes`, exactly: the largest remainders are rounded up.
 
     >>> _shares(torch.tensor([50, 30, 20]), 5)
     tensor([3, 1, 1])
@@ -96,16 +94,11 @@ def _shares(sizes: Tensor, count: int) -> Tensor:
     return shares
 
 
-def _to_split(part: Examples) -> Split:
-    """Return examples as tensors, mixed where the files list one class after the other, as folders do.
+def _mixed(split: Split) -> Split:
+    """Return examples in a mixed order where the files list one class after the other, as folders do.
 
-    The first so many examples stand for all, when a model is validated or attacked.
+    When a model is validated or attacked, the first examples are taken to represent all.
     """
-    split = Split(
-        torch.from_numpy(part.images),
-        torch.from_numpy(part.labels),
-        torch.from_numpy(part.indices),
-    )
     steps = split.labels.diff()
     if bool((steps < 0).any()) or not bool((steps > 0).any()):
         return split

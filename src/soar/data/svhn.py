@@ -11,15 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from soar.data.files import File, located
-from soar.data.reading import parsing, read_bytes
-from soar.data.source import Examples, Source, examples
+from soar.data.dataset import Dataset, Split, from_files, labeled
+from soar.data.files import FETCHABLE, File, located, parsing, read_bytes
 from soar.errors import UserError
 
 CLASSES = tuple(str(digit) for digit in range(10))
-TRAIN = File("train_32x32.mat", 182_040_794, "e26dedcc434d2e4c54c9b2d4a06d8373")
-TEST = File("test_32x32.mat", 64_275_384, "eb5a983be6a315427106f1b164d9cef3")
-FILES = (TRAIN, TEST)
+TRAIN, TEST = FETCHABLE["svhn"]
 # The 73,257 images of the training set take 225 MB.
 _LARGEST = 1 << 28
 _HEADER_SIZE = 128
@@ -29,19 +26,19 @@ _MOST_PARTS = 16
 _PLAIN = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "double", "single")
 
 
-def read(folder: Path) -> Source:
+def read(folder: Path) -> Dataset:
     """Read the two MATLAB files; in them the digit 0 carries the label 10.
 
     Args:
-        folder: where `train_32x32.mat` and `test_32x32.mat` lie
+        folder: where `train_32x32.mat` and `test_32x32.mat` are
 
     Raises:
         UserError: scipy is not installed, or a file is damaged or holds something else
     """
-    return Source(CLASSES, _read_matlab(folder, TRAIN), _read_matlab(folder, TEST))
+    return from_files(str(folder), CLASSES, _read_matlab(folder, TRAIN), _read_matlab(folder, TEST))
 
 
-def _read_matlab(folder: Path, file: File) -> Examples:
+def _read_matlab(folder: Path, file: File) -> Split:
     try:
         from scipy.io import loadmat, whosmat
     except ImportError:
@@ -68,12 +65,12 @@ def _read_matlab(folder: Path, file: File) -> Examples:
         raise UserError(f"{path}: y is {labels.dtype}, expected whole numbers")
     images = np.ascontiguousarray(pixels.transpose(3, 2, 0, 1))
     digits = np.where(labels == 10, 0, labels)
-    return examples(images, digits, num_classes=len(CLASSES), where=str(path))
+    return labeled(images, digits, num_classes=len(CLASSES), where=str(path))
 
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Name the command that finds damage, for whatever scipy raises."""
+    """Turn exceptions of scipy into a UserError that names the command to check the file."""
     try:
         with parsing(path, "not a readable MATLAB file"):
             yield
@@ -82,7 +79,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def _unpacked(contents: bytes) -> io.BytesIO:
-    """Unpack the variables of a MATLAB 5 file, at most so many bytes as SVHN's have.
+    """Unpack the variables of a MATLAB 5 file, at most as many bytes as SVHN's have.
 
     scipy would unpack whatever there is, and follow whatever the file's header points to.
     """

@@ -1,7 +1,7 @@
-"""Take files out of a tar archive without trusting it.
+"""Extract files from a tar archive without trusting it.
 
 The standard library's reader keeps every member in memory and reads extended headers of any length. Here a
-member is one header of 512 bytes and its contents, and what was not asked for may take only so many bytes.
+member is one header of 512 bytes and its contents, and the size of everything else is limited.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from typing import IO
 
-from soar.data.reading import CHUNK, SLACK
+from soar.data.files import CHUNK, SLACK
 
 _BLOCK = 512
 _FILES = (tarfile.REGTYPE, tarfile.AREGTYPE)

@@ -11,7 +11,7 @@ from soar import values
 from soar.errors import UserError, first_line, shown
 from soar.models.cnn import cnn6, cnn8
 from soar.models.external import build_external, load_external_weights
-from soar.models.normalization import STATISTICS, Statistics, standardize
+from soar.models.layers import STATISTICS, Statistics, standardize
 from soar.models.resnet import resnet10, resnet18
 from soar.models.wide_resnet import wide_resnet
 from soar.registry import Registry
@@ -32,20 +32,20 @@ def build(
     image_shape: tuple[int, int, int] = (3, 32, 32),
     options: dict[str, Any] | None = None,
 ) -> nn.Module:
-    """Build a registered model on the CPU with weights that depend on the seed alone.
+    """Build a model on the CPU with weights that depend on the seed alone.
 
-    PyTorch's initializers draw from the global generator. It is seeded for the time of the call
-    and then put back, so that nothing else notices.
+    PyTorch's initializers draw from the global generator. It is seeded for the call and then restored.
 
     Args:
-        name: a name in `MODELS`
-        seed: of the initial weights
+        name: a name in `MODELS`, or `package.module:callable`, which decides itself how many classes and what
+            images it is for
+        seed: seed of the initial weights
         num_classes: the number of logits
         image_shape: channels, height and width of an image
         options: the builder's own options, as a recipe or a flag gives them
 
     Raises:
-        UserError: for an unknown name, an unknown option or a value that makes no sense
+        UserError: for an unknown name, an unknown option or a value out of range
 
     >>> first, second = (build("cnn6", seed=7, options={"width": "4"}) for _ in range(2))
     >>> torch.equal(first.linear.weight, second.linear.weight)
@@ -54,12 +54,14 @@ def build(
     values.whole(seed, "seed")
     if options is not None and not isinstance(options, dict):
         raise UserError(f"model: got options {shown(options)}, expected a dict")
+    if isinstance(name, str) and ":" in name:
+        return build_external(name, seed, options)
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        # torch.manual_seed would reseed the accelerators too, which fork_rng does not put back.
+        # torch.manual_seed would reseed the accelerators too, which fork_rng does not restore.
         torch.default_generator.manual_seed(int(seed))
         try:
             return MODELS.build(name, options or {}, num_classes, image_shape)
-        except (RuntimeError, MemoryError, OverflowError) as error:  # tensors that are too large to be made
+        except (RuntimeError, MemoryError, OverflowError) as error:  # tensors too large to allocate
             raise UserError(f"model: {name} cannot be built ({first_line(error)})") from error
 
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from soar.errors import UserError
-from soar.models.layers import Layers, Norm, check_task, keep_signal_size, require
-from soar.models.normalization import Statistics, normalization_layer
+from soar.models.layers import (
+    Layers,
+    Norm,
+    Statistics,
+    check_task,
+    keep_signal_size,
+    normalization_layer,
+    require,
+)
 
 
 def cnn6(
@@ -23,30 +30,9 @@ def cnn6(
 ) -> CNN:
     """Four unpadded convolutions and two linear layers, the CNN6 of the paper: 0.9 M parameters.
 
-    Args:
-        num_classes: the number of logits
-        image_shape: channels, height and width of an image, at least 16 x 16
-        width: channels of the first two convolutions; the others have twice as many
-        hidden: units of the first linear layer
-        norm: what follows each convolution: none, batch or group
-        groups: the groups of each group norm
-        conv_bias: whether convolutions have biases
-        input_normalization: none, per-image, the name of a data set, or means and deviations
-        he_init: begin with layers that keep the size of signals; PyTorch's own shrink them
-
-    Returns:
-        A network that maps [0, 1] pixels to logits.
+    The options are those of `CNN`; images have at least 16 x 16 pixels.
     """
-    return CNN(
-        Layers(norm, conv_bias, groups),
-        num_classes,
-        image_shape,
-        widths=(width, 2 * width),
-        padding=0,
-        hidden=hidden,
-        input_normalization=input_normalization,
-        he_init=he_init,
-    )
+    return CNN(factors=(1, 2), padding=0, **locals())
 
 
 def cnn8(
@@ -63,75 +49,60 @@ def cnn8(
 ) -> CNN:
     """Six padded convolutions and two linear layers, the CNN8 of the paper: 1.6 M parameters.
 
+    The options are those of `CNN`; images have at least 8 x 8 pixels. In the paper,
+    stages have 64, 128 and 196 channels.
+    """
+    return CNN(factors=(1, 2, 49 / 16), padding=1, **locals())
+
+
+class CNN(nn.Module):
+    """Stages of two 3x3 convolutions and a 2x2 maximum, then two linear layers: [0, 1] pixels to logits.
+
     Args:
         num_classes: the number of logits
-        image_shape: channels, height and width of an image, at least 8 x 8
-        width: channels of the first two convolutions; the next two have twice as many and the last
-            two 49/16 as many, 64, 128 and 196 in the paper
+        image_shape: channels, height and width of an image
+        factors: channels of each stage, as multiples of `width`
+        padding: of each convolution; 0 trims two rows and columns
+        width: channels of the first stage
         hidden: units of the first linear layer
         norm: what follows each convolution: none, batch or group
         groups: the groups of each group norm
         conv_bias: whether convolutions have biases
         input_normalization: none, per-image, the name of a data set, or means and deviations
-        he_init: begin with layers that keep the size of signals; PyTorch's own shrink them
-
-    Returns:
-        A network that maps [0, 1] pixels to logits.
-    """
-    return CNN(
-        Layers(norm, conv_bias, groups),
-        num_classes,
-        image_shape,
-        widths=(width, 2 * width, 49 * width // 16),
-        padding=1,
-        hidden=hidden,
-        input_normalization=input_normalization,
-        he_init=he_init,
-    )
-
-
-class CNN(nn.Module):
-    """Stages of two 3x3 convolutions and a 2x2 maximum, then two linear layers.
-
-    Args:
-        layers: what the stages are made of
-        num_classes: the number of logits
-        image_shape: channels, height and width of an image
-        widths: channels of each stage
-        padding: of each convolution; 0 trims two rows and columns
-        hidden: units of the first linear layer
-        input_normalization: the first layer, see `normalization_layer`
-        he_init: begin with layers that keep the size of signals
+        he_init: initialize layers so that activations keep their scale; PyTorch's default shrinks them
     """
 
     def __init__(
         self,
-        layers: Layers,
         num_classes: int,
         image_shape: tuple[int, int, int],
         *,
-        widths: tuple[int, ...],
+        factors: tuple[float, ...],
         padding: int,
+        width: int,
         hidden: int,
+        norm: Norm,
+        groups: int,
+        conv_bias: bool,
         input_normalization: str | Statistics,
         he_init: bool,
     ) -> None:
         super().__init__()
+        layers = Layers(norm, conv_bias, groups)
         check_task(num_classes, image_shape)
-        require(widths[0] >= 1, "width", widths[0], "at least 1")
+        require(width >= 1, "width", width, "at least 1")
         require(hidden >= 1, "hidden", hidden, "at least 1")
-        channels, height, width = image_shape
+        channels, height, columns = image_shape
         self.normalization = normalization_layer(input_normalization, channels)
         self.convolutions = nn.Sequential()
-        for outputs in widths:
+        for outputs in (int(factor * width) for factor in factors):
             for inputs in (channels, outputs):
                 self.convolutions.append(layers.conv(inputs, outputs, padding=padding))
                 self.convolutions.append(layers.normalize(outputs))
                 self.convolutions.append(nn.ReLU())
             self.convolutions.append(nn.MaxPool2d(2))
             channels = outputs
-        rows = pooled_size(height, len(widths), padding)
-        columns = pooled_size(width, len(widths), padding)
+        rows, columns = (pooled_size(pixels, len(factors), padding) for pixels in (height, columns))
         self.hidden = nn.Linear(channels * rows * columns, hidden)
         self.activate = nn.ReLU()
         self.linear = nn.Linear(hidden, num_classes)

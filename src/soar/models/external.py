@@ -1,4 +1,4 @@
-"""Models from elsewhere: a function that builds one, and a file with its weights."""
+"""Models of other packages: a function that builds one, and a file with its weights."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from soar.errors import UserError, first_line
+from soar.options import literal, parse_spec
 from soar.weights import Weights, describe_file, fill
 
 # Training scripts like to store the weights inside a larger dictionary, under one of these.
@@ -22,45 +23,49 @@ _NESTS = ("state_dict", "model", "model_state_dict", "net")
 _PREFIXES = ("module.", "_orig_mod.")
 
 
-def build_external(spec: str, seed: int = 0) -> nn.Module:
-    """Call a function of anyone's package that returns a model.
+def build_external(spec: str, seed: int = 0, options: Mapping[str, Any] | None = None) -> nn.Module:
+    """Call a function of any package that returns a model.
 
     Args:
-        spec: `package.module:callable`; the current folder is searched too
+        spec: `package.module:callable`, or with options `package.module:callable:width=4,bias=false`; the
+            current folder is searched too
         seed: seed of its initial weights
+        options: further keyword arguments of the callable, as a recipe has them
 
     Raises:
-        UserError: if it cannot be imported or does not give a module
+        UserError: if it cannot be imported or does not return a module
 
-    >>> type(build_external("torch.nn:Flatten")).__name__
-    'Flatten'
+    >>> build_external("torch.nn:Linear:in_features=4,out_features=2,bias=false")
+    Linear(in_features=4, out_features=2, bias=False)
     """
-    module_name, colon, name = spec.partition(":")
-    if not colon or not module_name or not name:
+    path, given = parse_spec(spec, "model")
+    module_name, _, name = path.partition(":")
+    if not module_name or not name:
         raise UserError(f"model: got '{spec}', expected package.module:callable (flag --model)")
+    keywords = {**{key: literal(text) for key, text in given.items()}, **(options or {})}
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
         module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # anyone's code may fail in any way, here and below
+    except (Exception, SystemExit) as error:  # a user's code may fail in any way, here and below
         raise UserError(f"model: cannot import {module_name} ({_where(error)})") from error
-    build: Callable[[], Any] | None = getattr(module, name, None)
+    build: Callable[..., Any] | None = getattr(module, name, None)
     if build is None:
         raise UserError(f"model: {module_name} has no '{name}' (flag --model)")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         try:
-            model = build()
+            model = build(**keywords)
         except (Exception, SystemExit) as error:
             raise UserError(f"model: {spec} fails ({_where(error)})") from error
     if not isinstance(model, nn.Module):
-        raise UserError(f"model: {spec} gave a {type(model).__name__}, expected a torch.nn.Module")
+        raise UserError(f"model: {spec} returned a {type(model).__name__}, expected a torch.nn.Module")
     return model
 
 
 def _where(error: BaseException) -> str:
-    """Say what went wrong and in which line, as a traceback would."""
+    """Return what went wrong and in which line, as a traceback would."""
     if isinstance(error, ImportError | SyntaxError):
         return str(error)
     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -70,14 +75,14 @@ def _where(error: BaseException) -> str:
 def load_external_weights(model: nn.Module, path: Path) -> Weights:
     """Fill a model from a .safetensors file or a .pt file that holds only tensors.
 
-    Nothing is unpickled but tensors and plain containers.
+    Only tensors and plain containers are unpickled.
 
     Args:
         model: what to fill
         path: the file
 
     Returns:
-        What was read.
+        What was loaded.
 
     Raises:
         UserError: if the file cannot be read safely or is for another model

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from soar.models.layers import Layers, Norm, check_task, keep_signal_size, require, silence_branch
-from soar.models.normalization import Statistics, normalization_layer
+from soar.models.layers import (
+    Layers,
+    Norm,
+    Statistics,
+    check_task,
+    keep_signal_size,
+    normalization_layer,
+    require,
+    silence_branch,
+)
 
 
 def resnet10(
@@ -22,34 +30,12 @@ def resnet10(
 ) -> ResNet:
     """ResNet-10 without norms, the network of the SOAR paper: 4.9 M parameters.
 
-    Args:
-        num_classes: the number of logits
-        image_shape: channels, height and width of an image
-        width: channels of the first stage; each further stage has twice as many
-        norm: what follows each convolution: none, batch or group
-        groups: the groups of each group norm
-        conv_bias: whether convolutions have biases
-        input_normalization: none, per-image, the name of a data set, or means and deviations
-        zero_init_residual: begin with every block equal to its shortcut
-        he_init: begin with convolutions that keep the size of signals; PyTorch's own shrink them from layer
-            to layer, which a network without norms does not make good
-
-    Returns:
-        A network that maps [0, 1] pixels to logits.
+    The options are those of `ResNet`.
 
     >>> sum(parameter.numel() for parameter in resnet10().parameters())
     4897482
     """
-    return ResNet(
-        Layers(norm, conv_bias, groups),
-        num_classes,
-        image_shape,
-        blocks=1,
-        width=width,
-        input_normalization=input_normalization,
-        zero_init_residual=zero_init_residual,
-        he_init=he_init,
-    )
+    return ResNet(blocks=1, **locals())
 
 
 def resnet18(
@@ -66,63 +52,47 @@ def resnet18(
 ) -> ResNet:
     """ResNet-18 for small images with batch norm: 11.2 M parameters.
 
-    Args:
-        num_classes: the number of logits
-        image_shape: channels, height and width of an image
-        width: channels of the first stage; each further stage has twice as many
-        norm: what follows each convolution: none, batch or group
-        groups: the groups of each group norm
-        conv_bias: whether convolutions have biases
-        input_normalization: none, per-image, the name of a data set, or means and deviations
-        zero_init_residual: begin with every block equal to its shortcut
-        he_init: begin with convolutions that keep the size of signals; PyTorch's own shrink them from layer
-            to layer, which a network without norms does not make good
-
-    Returns:
-        A network that maps [0, 1] pixels to logits.
+    The options are those of `ResNet`.
     """
-    return ResNet(
-        Layers(norm, conv_bias, groups),
-        num_classes,
-        image_shape,
-        blocks=2,
-        width=width,
-        input_normalization=input_normalization,
-        zero_init_residual=zero_init_residual,
-        he_init=he_init,
-    )
+    return ResNet(blocks=2, **locals())
 
 
 class ResNet(nn.Module):
-    """Stem, four stages of basic blocks, global average pooling, a linear layer.
+    """Stem, four stages of basic blocks, global average pooling, a linear layer: [0, 1] pixels to logits.
 
     Source: He et al., "Deep Residual Learning for Image Recognition"; for 32x32 images the stem is
     a 3x3 convolution with stride 1, and no pooling follows it.
 
     Args:
-        layers: what the blocks are made of
         num_classes: the number of logits
         image_shape: channels, height and width of an image
         blocks: blocks in each of the four stages
-        width: channels of the first stage
-        input_normalization: the first layer, see `normalization_layer`
-        zero_init_residual: begin with every block equal to its shortcut
-        he_init: begin with convolutions that keep the size of signals
+        width: channels of the first stage; each further stage has twice as many
+        norm: what follows each convolution: none, batch or group
+        groups: the groups of each group norm
+        conv_bias: whether convolutions have biases
+        input_normalization: none, per-image, the name of a data set, or means and deviations
+        zero_init_residual: initialize every block as the identity of its shortcut
+        he_init: initialize convolutions so that activations keep their scale; PyTorch's default shrinks them
+            from layer to layer, which a network without norms does not correct
     """
 
     def __init__(
         self,
-        layers: Layers,
         num_classes: int,
         image_shape: tuple[int, int, int],
         *,
         blocks: int,
         width: int,
+        norm: Norm,
+        groups: int,
+        conv_bias: bool,
         input_normalization: str | Statistics,
         zero_init_residual: bool,
         he_init: bool,
     ) -> None:
         super().__init__()
+        layers = Layers(norm, conv_bias, groups)
         check_task(num_classes, image_shape)
         require(width >= 1, "width", width, "at least 1")
         self.normalization = normalization_layer(input_normalization, image_shape[0])

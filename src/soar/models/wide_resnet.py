@@ -10,12 +10,13 @@ from soar.models.layers import (
     Activation,
     Layers,
     Norm,
+    Statistics,
     activation_layer,
     check_task,
+    normalization_layer,
     require,
     silence_branch,
 )
-from soar.models.normalization import Statistics, normalization_layer
 
 
 def wide_resnet(
@@ -33,6 +34,16 @@ def wide_resnet(
 ) -> WideResNet:
     """Wide ResNet with batch norm, initialized as by TRADES: WRN-34-10, 46.2 M parameters.
 
+    The options are those of `WideResNet`.
+    """
+    return WideResNet(**locals())
+
+
+class WideResNet(nn.Module):
+    """Stem, three stages of pre-activation blocks, average pooling, a linear layer: [0, 1] pixels to logits.
+
+    Source: Zagoruyko and Komodakis, "Wide Residual Networks", without dropout.
+
     Args:
         num_classes: the number of logits
         image_shape: channels, height and width of an image
@@ -43,68 +54,28 @@ def wide_resnet(
         conv_bias: whether convolutions have biases
         activation: relu or softplus
         input_normalization: none, per-image, the name of a data set, or means and deviations
-        zero_init_residual: begin with every block equal to its shortcut
-
-    Returns:
-        A network that maps [0, 1] pixels to logits.
+        zero_init_residual: initialize every block as the identity of its shortcut
 
     Raises:
-        UserError: when depth is not 6n + 4, or an option makes no sense
-    """
-    network = WideResNet(
-        Layers(norm, conv_bias, groups),
-        num_classes,
-        image_shape,
-        depth=depth,
-        widen=widen,
-        activation=activation,
-        input_normalization=input_normalization,
-    )
-    initialize(network)
-    if zero_init_residual:
-        for module in network.modules():
-            if isinstance(module, PreActivationBlock):
-                silence_branch(module.conv2)
-    return network
-
-
-def initialize(network: nn.Module) -> None:
-    """Draw each convolution from N(0, 2 / (k k outputs)) and zero every bias, as TRADES does."""
-    for module in network.modules():
-        if isinstance(module, nn.Conv2d):
-            fan_out = math.prod(module.kernel_size) * module.out_channels
-            nn.init.normal_(module.weight, 0.0, math.sqrt(2 / fan_out))
-        if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
-            nn.init.zeros_(module.bias)
-
-
-class WideResNet(nn.Module):
-    """Stem, three stages of pre-activation blocks, global average pooling, a linear layer.
-
-    Source: Zagoruyko and Komodakis, "Wide Residual Networks", without dropout.
-
-    Args:
-        layers: what the blocks are made of
-        num_classes: the number of logits
-        image_shape: channels, height and width of an image
-        depth: 6n + 4
-        widen: factor on the widths 16, 32 and 64 of the stages
-        activation: relu or softplus
-        input_normalization: the first layer, see `normalization_layer`
+        UserError: when depth is not 6n + 4, or an option is out of range
     """
 
     def __init__(
         self,
-        layers: Layers,
         num_classes: int,
         image_shape: tuple[int, int, int],
         *,
         depth: int,
         widen: int,
+        norm: Norm,
+        groups: int,
+        conv_bias: bool,
         activation: Activation,
         input_normalization: str | Statistics,
+        zero_init_residual: bool,
     ) -> None:
         super().__init__()
+        layers = Layers(norm, conv_bias, groups)
         check_task(num_classes, image_shape)
         require(depth >= 10 and depth % 6 == 4, "depth", depth, "6n + 4 such as 10, 28 or 34")
         require(widen >= 1, "widen", widen, "at least 1")
@@ -123,6 +94,11 @@ class WideResNet(nn.Module):
             channels = outputs
         self.norm = layers.normalize(channels)
         self.linear = nn.Linear(channels, num_classes)
+        initialize(self)
+        if zero_init_residual:
+            for module in self.modules():
+                if isinstance(module, PreActivationBlock):
+                    silence_branch(module.conv2)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [0, 1] pixels to logits."""
@@ -168,3 +144,13 @@ class PreActivationBlock(nn.Module):
         activated = self.activate(self.norm1(x))
         branch: Tensor = self.conv2(self.activate(self.norm2(self.conv1(activated))))
         return branch + (x if self.shortcut is None else self.shortcut(activated))
+
+
+def initialize(network: nn.Module) -> None:
+    """Draw each convolution from N(0, 2 / (k k outputs)) and zero every bias, as TRADES does."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            fan_out = math.prod(module.kernel_size) * module.out_channels
+            nn.init.normal_(module.weight, 0.0, math.sqrt(2 / fan_out))
+        if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)

@@ -1,16 +1,14 @@
-"""Objectives: what training minimizes. Each drops into any loop: `objective(x, y).loss`."""
+"""Training objectives; each works in any training loop: `objective(x, y).loss`."""
 
-from soar.objectives.adversarial import Adversarial
+from soar.objectives.adversarial import Adversarial, Standard
 from soar.objectives.contract import check_objective
 from soar.objectives.cure import CURE
 from soar.objectives.foar import FOAR
 from soar.objectives.llr import LLR
-from soar.objectives.mart import MART
 from soar.objectives.mma import MMA
 from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.objectives.soar import SOAR, SOARPaper
-from soar.objectives.standard import Standard
-from soar.objectives.trades import TRADES
+from soar.objectives.trades import MART, TRADES
 
 __all__ = [
     "CURE",

@@ -1,4 +1,4 @@
-"""Adversarial training (Madry et al., 2018): the loss at points found by an attack."""
+"""Training at the clean images, and adversarial training (Madry et al., 2018) at attacked ones."""
 
 from __future__ import annotations
 
@@ -14,14 +14,34 @@ from soar.prediction import logits_of
 from soar.threat import Threat
 
 
+@OBJECTIVES.register("standard")
+class Standard(Objective):
+    """Cross-entropy at the clean images; no defense, the point of comparison.
+
+    mean_i -log p(y_i | x_i)
+
+    One forward and one backward pass. The loss does not depend on the threat, which is what the trainer
+    validates against.
+
+    >>> import torch
+    >>> Standard(torch.nn.Flatten())(torch.zeros(2, 1, 2, 2), torch.tensor([0, 1])).loss
+    tensor(1.3863)
+    """
+
+    def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:  # noqa: ARG002
+        """Return the mean cross-entropy."""
+        logits = logits_of(self.model, x)
+        return Output(self.classification_loss(logits, y).mean(), logits.detach(), {})
+
+
 @OBJECTIVES.register("adversarial")
 class Adversarial(Objective):
     """Cross-entropy at the points where PGD with a few steps ends (PGD adversarial training).
 
     mean_i -log p(y_i | x_i'),  x_i' = PGD_k(x_i)
 
-    k + 1 forward and backward passes. The attack sees the model in eval mode and computes no parameter
-    gradients; the one pass that counts for BatchNorm's statistics is the last, at the attacked points.
+    k + 1 forward and backward passes. The attack uses the model in eval mode and computes no parameter
+    gradients; BatchNorm updates its running statistics in the last pass only, at the attacked points.
 
     Args:
         model: any module that maps images in [0, 1] to logits
@@ -29,7 +49,7 @@ class Adversarial(Objective):
         steps: how many steps the attack takes
         step_size: the length of a step, such as "2/255"; by default as in PGD
         random_start: whether the attack begins at a random point
-        loss: what the attack climbs: ce, margin or dlr
+        loss: what the attack maximizes: ce, margin or dlr
         seed: seed of the random starts
     """
 
@@ -50,7 +70,7 @@ class Adversarial(Objective):
         self.attack = PGD(steps=steps, step_size=step_size, random_start=random_start, loss=loss)
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
-        """Attack the batch, then give the mean cross-entropy at the points that were found."""
+        """Attack the batch, then return the mean cross-entropy at the points that were found."""
         threat = self.required_threat()
         points = perturb(self.model, self.attack, threat, x, y, index=index, seed=self.seed, step=step)
         logits = logits_of(self.model, points)

@@ -1,4 +1,4 @@
-"""Prove that an objective keeps the contract; for the tests of this package and of anyone's own objective."""
+"""Check that an objective keeps the contract; for the tests of this package and of your own objectives."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ Build = Callable[[nn.Module, Threat], Objective]
 
 
 def check_objective(build: Build, *, norms: tuple[str, ...] = ("linf", "l2"), seed: int = 0) -> None:
-    """Build an objective on small networks and fail if it breaks a promise.
+    """Build an objective on small networks and check that it keeps the contract.
 
     Checked for one channel of 28x28 and three of 32x32, two and ten classes, and every norm: the loss is a
     finite scalar whose gradient reaches every parameter; the loss of a batch is the mean of the losses of
-    its examples; the same seed and step give the same loss; channels_last makes no difference; mode, flags
+    its examples; the same seed and step lead to the same loss; channels_last makes no difference; mode, flags
     and parameters of the model are left as they were; BatchNorm sees exactly one batch; the global random
-    numbers are not used. A norm that is not listed must be refused with a UserError.
+    number generator is not used. A norm that is not listed must be refused with a UserError.
 
     Args:
-        build: makes the objective from a model and a threat
+        build: returns the objective for a model and a threat
         norms: the norms that the objective supports
         seed: seed of the networks and images
 
     Raises:
-        AssertionError: naming the promise that was broken
-        UserError: if an objective is given in place of what makes one
+        AssertionError: naming the part of the contract that is broken
+        UserError: if `build` is an objective instead of a function that builds one
 
     >>> from soar.objectives import Adversarial
     >>> check_objective(lambda model, threat: Adversarial(model, threat, steps=2))
@@ -91,7 +91,7 @@ def _check_traces(build: Build, threat: Threat, x: Tensor, y: Tensor, classes: i
     before = [parameter.detach().clone() for parameter in model.parameters()]
     generator = torch.get_rng_state()
     with warnings.catch_warnings():
-        # An objective may well warn of BatchNorm; it must keep its promises all the same.
+        # An objective may warn of BatchNorm; it must keep the contract all the same.
         warnings.simplefilter("ignore")
         objective = build(model, threat)
     objective(x, y, torch.arange(len(y))).loss.backward()
@@ -114,7 +114,7 @@ def _check_refusal(
 
 
 def _network(channels: int, classes: int, seed: int, *, batch_norm: bool) -> nn.Module:
-    """Make a small smooth network in float64, so that rounding cannot decide anything."""
+    """Return a small smooth network in float64, so that rounding does not matter."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         layers = nn.Sequential(

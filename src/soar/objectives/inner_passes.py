@@ -1,4 +1,4 @@
-"""How a regularizer's passes treat BatchNorm and numerical precision."""
+"""The passes inside a regularizer: the loss at other points, BatchNorm there, numerical precision."""
 
 from __future__ import annotations
 
@@ -8,11 +8,49 @@ from contextlib import contextmanager
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
+from soar.losses import cross_entropy
+from soar.objectives.objective import Output
+from soar.prediction import logits_of
+
 Statistics = Literal["batch", "running"]
+
+
+class LossAt:
+    """The cross-entropy of a batch as a function of its images; keeps the logits of every call.
+
+    Args:
+        model: any module that maps images in [0, 1] to logits
+        y: true classes
+    """
+
+    def __init__(self, model: nn.Module, y: Tensor) -> None:
+        self.model, self.y = model, y
+        self.logits: list[Tensor] = []
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the loss of each example at these images."""
+        self.logits.append(logits_of(self.model, images))
+        return cross_entropy(self.logits[-1], self.y)
+
+
+def regularized(loss: Tensor, penalty: Tensor, logits: Tensor, **metrics: Tensor) -> Output:
+    """Return the mean of loss plus penalty, with the metrics that every regularizer reports.
+
+    Args:
+        loss: the classification loss of each example
+        penalty: the penalty of each example
+        logits: the predictions that the loss was computed from
+        metrics: further values per example, reported as means
+    """
+    logits = logits.detach()
+    parts = {"cross_entropy": loss, "penalty": penalty, **metrics}
+    means = {name: values.detach().mean() for name, values in parts.items()}
+    means["confidence"] = logits.softmax(dim=1).amax(dim=1).mean()
+    return Output((loss + penalty).mean(), logits, means)
 
 
 def has_batch_norm(model: nn.Module) -> bool:
@@ -21,7 +59,7 @@ def has_batch_norm(model: nn.Module) -> bool:
 
 
 def warn_about_batch_norm(model: nn.Module, name: str) -> None:
-    """Say once, when an objective is made, that BatchNorm and curvature do not go together."""
+    """Warn, when an objective is built, that BatchNorm and curvature do not go together."""
     if has_batch_norm(model):
         warnings.warn(
             f"{name} on a model with BatchNorm: batch statistics couple the examples, so curvature is no"
@@ -32,7 +70,7 @@ def warn_about_batch_norm(model: nn.Module, name: str) -> None:
 
 @contextmanager
 def statistics(model: nn.Module, kind: Statistics) -> Iterator[None]:
-    """Choose what BatchNorm normalizes by in passes that must not count.
+    """Choose what BatchNorm normalizes by in passes that must not update its running statistics.
 
     Args:
         model: its layers are put back as they were
@@ -55,10 +93,10 @@ def statistics(model: nn.Module, kind: Statistics) -> Iterator[None]:
 
 @contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
-    """Compute in true float32: a difference of gradients magnifies rounding a thousandfold.
+    """Compute in true float32: a difference of gradients magnifies rounding errors a thousandfold.
 
     Args:
-        device: where autocast and TensorFloat-32 are switched off for the while
+        device: where autocast and TensorFloat-32 are disabled
     """
     matmul, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     try:
@@ -71,10 +109,10 @@ def full_precision(device: torch.device) -> Iterator[None]:
 
 
 def depends_on_mode(model: nn.Module) -> bool:
-    """Return whether a model in training answers differently than in eval mode.
+    """Return whether a model's predictions in training mode differ from those in eval mode.
 
-    Only layers that are known to do so are found: BatchNorm and its kin, and dropout. A model that asks
-    `self.training` by itself passes for one that does not.
+    Only layers that are known to do so are found: BatchNorm and its kin, and dropout. A module that reads
+    `self.training` itself is not recognized.
 
     >>> depends_on_mode(nn.Sequential(nn.Linear(2, 2), nn.Dropout())), depends_on_mode(nn.Linear(2, 2))
     (True, False)

@@ -11,57 +11,99 @@ from torch import Tensor, nn
 
 from soar import epsilon, randomness
 from soar.attacks.recall import recalled
+from soar.distributed import current
 from soar.errors import UserError
 from soar.losses import soft_margin
 from soar.model_state import probing
 from soar.objectives import checks
 from soar.objectives.ascent import ascend
 from soar.objectives.inner_passes import statistics
-from soar.objectives.margins import Margins
 from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.prediction import logits_of
 from soar.shapes import per_example
 from soar.threat import Linf, Threat
 
-# The boundary is looked for a little beyond the limit, so that "farther than the limit" can be told.
+# The search goes a little beyond the limit, so that margins above the limit can be told from those at it.
 _BEYOND = 1.05
 _CROSSING = 2.5
 
 
 class Boundary(NamedTuple):
-    """Where the examples of a batch are trained, and why there."""
+    """The points where the examples of a batch are trained."""
 
     points: Tensor
-    """on the boundary for examples that are right, the image itself for the others"""
+    """on the boundary for correctly classified examples, the image itself for the others"""
     margins: Tensor
-    """how far the boundary is; 0 for examples that are wrong"""
+    """the distance to the boundary; 0 for misclassified examples"""
     counts: Tensor
-    """1 for examples that are wrong or nearer to the boundary than the limit, 0 for the others"""
+    """1 for examples that are misclassified or have a margin below the limit, 0 for the others"""
+
+
+class Margins:
+    """The margin of every training example from one epoch to the next; 0 for an example never seen.
+
+    The table grows with the highest index it meets. Processes that train together exchange their margins,
+    because each sees other examples in the next epoch.
+
+    >>> margins = Margins()
+    >>> margins.store(torch.tensor([2, 0]), torch.tensor([0.5, 0.25]))
+    >>> margins.of(torch.tensor([0, 1, 2, 9]))
+    tensor([0.2500, 0.0000, 0.5000, 0.0000])
+    """
+
+    def __init__(self) -> None:
+        self.table = torch.zeros(0)
+
+    def of(self, index: Tensor) -> Tensor:
+        """Return the margins of examples, on the device of the index.
+
+        Args:
+            index: identity of each example
+        """
+        wanted = index.cpu()
+        known = wanted < len(self.table)
+        found = torch.zeros(len(wanted))
+        found[known] = self.table[wanted[known]]
+        return found.to(index.device)
+
+    def store(self, index: Tensor, values: Tensor) -> None:
+        """Store the margins of examples, and those that other processes have found.
+
+        Args:
+            index: identity of each example
+            values: one margin per example
+        """
+        pairs = current().gather((index.cpu(), values.detach().cpu().to(self.table.dtype)))
+        index, values = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+        missing = int(index.max()) + 1 - len(self.table)
+        if missing > 0:
+            self.table = torch.cat([self.table, self.table.new_zeros(missing)])
+        self.table[index] = values
 
 
 @OBJECTIVES.register("mma")
 class MMA(Objective):
     r"""Cross-entropy at each example's own boundary point, until its margin is large enough (max margin).
 
-    c mean_i l(x_i) + (1 - c) 1/B [ sum_{right, t_i < D} l(x_i + t_i u_i) + sum_{wrong} l(x_i) ]
+    c mean_i l(x_i) + (1 - c) 1/B [ sum_{correct, t_i < D} l(x_i + t_i u_i) + sum_{wrong} l(x_i) ]
 
-    An example is right when its soft margin logsumexp_{j != y} f_j - f_y is below 0. PGD on that margin, in
-    a ball as large as the example's margin was in the epoch before, gives the direction u; bisection along
-    it gives the margin t, the smallest step tried that makes the model wrong. Margins are kept by example
-    index, saved in checkpoints and shared between processes.
+    An example counts as correctly classified when its soft margin logsumexp_{j != y} f_j - f_y is below 0.
+    PGD on that margin, in a ball as large as the example's margin was in the epoch before, finds the
+    direction u; bisection along it finds the margin t, the smallest step tried that is misclassified.
+    Margins are kept by example index, saved in checkpoints and shared between processes.
 
-    k + m + 2 forward and k + 2 backward passes with k steps and m bisections, of which the search sees only
-    the examples that are right. The search runs in eval mode, without gradients where it needs none, and its
-    points stay in [0, 1]. The pass that counts for BatchNorm's statistics is that at the images.
+    k + m + 2 forward and k + 2 backward passes with k steps and m bisections; the search is limited to
+    correctly classified examples. It runs in eval mode, without gradients where it needs none, and its
+    points stay in [0, 1]. BatchNorm updates its running statistics in the pass at the images only.
 
     Args:
         model: any module that maps images in [0, 1] to logits
         threat: what the adversary may do, linf or l2
-        max_margin: D, beyond which an example counts no more; by default four times eps
+        max_margin: D, the margin from which on an example no longer counts; by default four times eps
         min_margin: the smallest ball that is searched; by default a sixth of eps
         steps: how many steps PGD takes
         bisections: how many points are tried between image and limit
-        clean_share: c, the part of the loss that is taken at the images
+        clean_share: c, the weight of the loss at the images; that at the boundary has 1 - c
         seed: seed of the random starts
     """
 
@@ -81,7 +123,7 @@ class MMA(Objective):
     ) -> None:
         super().__init__(model, threat, seed=seed)
         checks.count(steps=steps, bisections=bisections)
-        checks.share(clean_share=clean_share)
+        checks.fraction(clean_share=clean_share)
         self.max_margin = None if max_margin is None else epsilon.parse(max_margin, "objective.max_margin")
         self.min_margin = None if min_margin is None else epsilon.parse(min_margin, "objective.min_margin")
         self.steps, self.bisections, self.clean_share = steps, bisections, clean_share
@@ -100,10 +142,10 @@ class MMA(Objective):
             )
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
-        """Find the boundary of every example that is right, and train there."""
+        """Find the boundary of every correctly classified example, and train there."""
         natural = logits_of(self.model, x)
-        right = soft_margin(natural.detach(), y) < 0
-        found = recalled(lambda: self._search(x, y, right, index, step))
+        correct = soft_margin(natural.detach(), y) < 0
+        found = recalled(lambda: self._search(x, y, correct, index, step))
         with statistics(self.model, "batch"):
             attacked = logits_of(self.model, found.points)
         at_boundary = found.counts * self.classification_loss(attacked, y)
@@ -115,7 +157,7 @@ class MMA(Objective):
             {
                 "cross_entropy": at_image.detach().mean(),
                 "margin": found.margins.mean(),
-                "right": right.to(x.dtype).mean(),
+                "correct": correct.to(x.dtype).mean(),
                 "counted": found.counts.mean(),
             },
         )
@@ -124,7 +166,7 @@ class MMA(Objective):
         """Return the radius of the smallest ball that is searched, and D.
 
         Args:
-            threat: whose eps sets what was not given
+            threat: whose eps sets the defaults
         """
         smallest = threat.eps / 6 if self.min_margin is None else self.min_margin
         # Beyond 1 there are no pixels.
@@ -137,15 +179,15 @@ class MMA(Objective):
         return self.margins.table
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Take the margins from a checkpoint."""
+        """Restore the margins from a checkpoint."""
         self.margins.table = state.cpu()
 
-    def _search(self, x: Tensor, y: Tensor, right: Tensor, index: Tensor, step: int) -> Boundary:
+    def _search(self, x: Tensor, y: Tensor, correct: Tensor, index: Tensor, step: int) -> Boundary:
         threat = self.required_threat()
         smallest, largest = self.limits(threat)
         points, margins = x.detach().clone(), x.new_zeros(len(x))
-        if bool(right.any()):
-            images, classes, identities = x[right].detach(), y[right], index[right]
+        if bool(correct.any()):
+            images, classes, identities = x[correct].detach(), y[correct], index[correct]
             radius = self.margins.of(identities).to(x.dtype).clamp(smallest, _BEYOND * largest)
             keys = randomness.key(self.seed, identities, "mma start", step)
 
@@ -168,18 +210,18 @@ class MMA(Objective):
                     found = bisect(
                         lambda t: height(at(t)) >= 0, radius, _BEYOND * largest, rounds=self.bisections
                     )
-            points[right], margins[right] = at(found), found
+            points[correct], margins[correct] = at(found), found
         self.margins.store(index, margins)
-        return Boundary(points, margins, (~right | (margins < largest)).to(x.dtype))
+        return Boundary(points, margins, (~correct | (margins < largest)).to(x.dtype))
 
 
 def bisect(is_wrong: Callable[[Tensor], Tensor], first: Tensor, largest: float, *, rounds: int) -> Tensor:
-    """Return the smallest length of those tried at which something goes wrong; `largest` if it never does.
+    """Return the smallest length tried at which an example is misclassified; `largest` if it never is.
 
     Args:
-        is_wrong: from one length an example to whether it is wrong there
+        is_wrong: maps one length per example to whether it is misclassified there
         first: the lengths to try first
-        largest: where to stop looking
+        largest: the upper end of the search
         rounds: how many lengths to try
 
     >>> bisect(lambda t: t >= 0.3, torch.tensor([0.5]), 1.0, rounds=12)
@@ -196,5 +238,5 @@ def bisect(is_wrong: Callable[[Tensor], Tensor], first: Tensor, largest: float, 
 
 
 def _line(images: Tensor, direction: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return the points that lie so far from the images in a direction, clipped to the pixel range."""
+    """Return the function from lengths to points along a direction, clipped to the pixel range."""
     return lambda t: (images + per_example(t, images) * direction).clamp(0, 1)

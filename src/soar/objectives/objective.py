@@ -1,4 +1,4 @@
-"""What training minimizes: a module that holds the model and returns loss, logits and metrics."""
+"""The base class of training objectives: modules that hold the model and return loss, logits and metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 class Output(NamedTuple):
-    """What an objective says about a batch."""
+    """The result of an objective for a batch."""
 
     loss: Tensor
     """the scalar to call backward on"""
@@ -34,7 +34,7 @@ class Output(NamedTuple):
 
 
 class Objective(nn.Module, ABC):
-    """Holds a model; `objective(x, y)` gives the loss, in anyone's training loop.
+    """Holds a model; `objective(x, y).loss` is the training loss, in any training loop.
 
     Inner attacks and every inner gradient happen inside `forward`. Data-parallel wrapping therefore goes
     around the objective and never around the bare model. The threat may be replaced between steps, for
@@ -47,17 +47,17 @@ class Objective(nn.Module, ABC):
     """
 
     allows_bfloat16: ClassVar[bool] = True
-    """Whether the mathematics survives bfloat16; finite differences of gradients do not."""
+    """Whether bfloat16 is precise enough; for finite differences of gradients it is not."""
 
     needs_index: ClassVar[bool] = False
-    """Whether it remembers examples, and so must be told which ones a batch holds."""
+    """Whether it keeps values per example, and so needs the index of each."""
 
     model: nn.Module
     threat: Threat | None
     label_smoothing: float
-    """The part of every label that is spread over all classes, where the objective classifies."""
+    """Label smoothing of the classification loss."""
     micro_batches: int
-    """How many calls make up one update; set by whoever accumulates gradients."""
+    """How many calls make up one update; set by a loop that accumulates gradients."""
 
     def __init__(self, model: nn.Module, threat: Threat | None = None, *, seed: int = 0) -> None:
         super().__init__()
@@ -77,8 +77,8 @@ class Objective(nn.Module, ABC):
     def forward(self, x: Tensor, y: Tensor, index: Tensor | None = None, step: int | None = None) -> Output:
         """Return the loss of a batch.
 
-        Random numbers depend on the seed, the step and each example's index. A loop that gives neither
-        still gets new numbers at every call.
+        Random numbers depend on the seed, the step and each example's index. A loop that passes neither
+        still gets new random numbers at every call.
 
         Args:
             x: images in [0, 1]
@@ -88,9 +88,8 @@ class Objective(nn.Module, ABC):
 
         Raises:
             UserError: for images, labels, indices or a step of another type or shape; without an index where
-                the objective remembers examples; for a model that does not return logits. Pixels outside of
-                [0, 1] are looked for at the first call, labels that the model has no logit for at the first
-                call and on the CPU at each
+                the objective needs it; for a model that does not return logits. Pixels outside of [0, 1] are
+                checked for at the first call, labels without a logit at the first call and on the CPU at each
         """
         check_batch(x, y)
         if x.dtype == torch.uint8:
@@ -104,7 +103,7 @@ class Objective(nn.Module, ABC):
         index, step = self._identities(index, y), self._step(step)
         is_first = not self._is_checked
         if is_first:
-            # Once is enough to find a wrong set-up, and on a GPU every look at numbers waits for it.
+            # Once is enough to find a wrong setup, and on a GPU every check synchronizes.
             check_images(x, y)
             self._check_weights()
         with knowing(y) if is_first or y.device.type == "cpu" else nullcontext():
@@ -124,7 +123,7 @@ class Objective(nn.Module, ABC):
         if self.needs_index:
             name = type(self).__name__
             raise UserError(
-                f"{name} remembers every example, so its data need indices: call objective(x, y, index)"
+                f"{name} keeps values per example, so its data need indices: call objective(x, y, index)"
                 " with each example's position in the training set"
             )
         return torch.arange(len(y), device=y.device)
@@ -138,10 +137,10 @@ class Objective(nn.Module, ABC):
         return self.calls - 1
 
     def _check_weights(self) -> None:
-        """Refuse weights in which the gradients of this objective vanish.
+        """Check that the weights are precise enough for the gradients of this objective.
 
         Gradients of float16 below 6e-8 are zero: those of pixels are often smaller, so that inner attacks
-        stand still, and scaling the loss, the usual remedy, is refused by PyTorch for float16 weights.
+        stand still, and PyTorch refuses loss scaling, the usual remedy, for float16 weights.
         """
         allowed = "float32 or bfloat16" if self.allows_bfloat16 else "float32"
         refused = (torch.float16,) if self.allows_bfloat16 else _HALF
@@ -162,13 +161,13 @@ class Objective(nn.Module, ABC):
         """Return the loss of a batch; this is what a new objective implements."""
 
     def classification_loss(self, logits: Tensor, y: Tensor) -> Tensor:
-        """Return each example's cross-entropy with its label, smoothed where that was asked for.
+        """Return the cross-entropy of each example, with label smoothing if it is set.
 
-        (1 - s) (-log p_y) + s mean_k (-log p_k), with s the label smoothing (Szegedy et al., 2016). Only what
-        classifies is smoothed: inner searches and penalties keep the true label.
+        (1 - s) (-log p_y) + s mean_k (-log p_k), with s the label smoothing (Szegedy et al., 2016). Only the
+        classification loss is smoothed: inner searches and penalties keep the true label.
 
         Args:
-            logits: the model's answer
+            logits: the model's predictions
             y: true classes
         """
         if not self.label_smoothing:
@@ -176,7 +175,7 @@ class Objective(nn.Module, ABC):
         return F.cross_entropy(logits, y, reduction="none", label_smoothing=self.label_smoothing)
 
     def required_threat(self) -> Threat:
-        """Return the threat, or refuse to go on without one.
+        """Return the threat, which this objective requires.
 
         Raises:
             UserError: if the objective was made without a threat
@@ -187,4 +186,4 @@ class Objective(nn.Module, ABC):
 
 
 OBJECTIVES: Registry[Objective] = Registry("objective")
-"""the objectives that recipes and the command line know by name"""
+"""the objectives of recipes and the command line, by name"""

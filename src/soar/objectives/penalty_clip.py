@@ -7,24 +7,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from soar.objectives.processes import mean_over_processes
+from soar.distributed import current
 
 
 class PenaltyClip:
-    r"""Limits the l2 norm of the gradient that a penalty gives to the parameters.
+    r"""Limits the l2 norm of the penalty's gradient with respect to the parameters.
 
     The penalty is differentiated at once, its gradient is clipped, and a stand-in is returned whose value is
     the penalty's and whose gradient is the clipped one; the penalty is never differentiated a second time.
 
     What is clipped is the gradient of the whole batch. Processes average theirs first. Micro-batches of one
-    update arrive one after the other, so each is given what the clipped sum of all so far has gained by it:
+    update arrive one after the other, so each gets the change that it makes to the clipped sum so far:
 
         S_m = \sum_{j <= m} g_j / M,   stand-in m has the gradient  M (clip(S_m) - clip(S_{m-1}))
 
     The M gradients, each scaled by 1/M as accumulation does, then add up to clip(S_M) exactly.
 
     Args:
-        limit: the longest gradient that is let through
+        limit: the largest norm that is not scaled down
     """
 
     def __init__(self, limit: float) -> None:
@@ -42,14 +42,15 @@ class PenaltyClip:
         Args:
             penalty: a scalar, the mean over the micro-batch
             model: whose parameters get the gradient
-            step: the update; a new one, or one that is complete, forgets what earlier micro-batches gave
+            step: the update; a new one, or one that is complete, resets the sum over micro-batches
             micro_batches: M, how many calls make up one update
         """
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         gradients = torch.autograd.grad(
             penalty, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
         )
-        share = [mean_over_processes(gradient) / micro_batches for gradient in gradients]
+        world = current()
+        share = [world.mean(gradient.contiguous()) / micro_batches for gradient in gradients]
         # An update may be computed twice, as when weights are perturbed in between.
         if self._step != step or self._calls == micro_batches:
             self._calls = 0

@@ -1,9 +1,9 @@
 r"""SOAR: second-order adversarial regularization, the method of the paper.
 
-The loss around x' is expanded to second order, and the penalty bounds how much an adversary can gain on that
-expansion with what is left of eps:
+The loss around x' is expanded to second order, and the penalty bounds how much an adversary can increase that
+expansion within the penalty's part of eps:
 
-    mean_i [ l(x_i') + w \frac{\rho^2 + 1}{2} E_z ||H_i z|| ],   H = [[H_s, g], [g^T, c]] of s l,  z ~ N(0, I)
+    mean_i [ l(x_i') + w \frac{\rho^2 + 1}{2} E_z ||H_i z|| ],   H = [[H_s, g], [g^T, 1]] of s l,  z ~ N(0, I)
 
 with \( \rho = \sqrt d \, \epsilon_R \) for linf and \( \epsilon_R \) for l2 (eq. 11 and 13).
 """
@@ -21,9 +21,14 @@ from torch import Tensor, nn
 from soar import curvature, randomness
 from soar.double_backward import FastDoubleBackward
 from soar.errors import UserError
-from soar.losses import cross_entropy
 from soar.objectives import checks
-from soar.objectives.inner_passes import Statistics, full_precision, statistics, warn_about_batch_norm
+from soar.objectives.inner_passes import (
+    LossAt,
+    Statistics,
+    full_precision,
+    statistics,
+    warn_about_batch_norm,
+)
 from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.objectives.penalty_clip import PenaltyClip
 from soar.objectives.starts import Start
@@ -31,7 +36,6 @@ from soar.prediction import logits_of
 from soar.threat import Threat
 
 Product = Literal["difference", "exact", "gauss-newton"]
-Bound = Literal["paper", "corrected"]
 
 
 class Expansion(NamedTuple):
@@ -49,10 +53,10 @@ class SOAR(Objective):
 
     The paper's version is `SOARPaper` (`soar-paper` in a recipe). This one differs from it in four ways:
 
-    - the PGD-1 start takes all of eps, and the penalty is for half of eps on top of it; in the paper each
+    - the PGD-1 start uses all of eps, and the penalty covers half of eps on top of it; in the paper each
       gets half of eps, so that training never sees a point at distance eps;
-    - the Hessian meets a direction by Gauss-Newton, which is exact between the kinks of a ReLU network and
-      faster; the paper takes a difference of gradients over a step of 0.01;
+    - Hessian-vector products are Gauss-Newton's, which are exact between the kinks of a ReLU network and
+      faster; the paper takes a finite difference of gradients over a step of 0.01;
     - the loss inside the norm is scaled by 1/64, so that the penalty is quadratic where it is small; the
       paper does not scale it;
     - norms are not clamped; the paper's clamp at 10 leaves examples beyond it without a gradient.
@@ -65,22 +69,22 @@ class SOAR(Objective):
     Args:
         model: any module that maps images in [0, 1] to logits
         threat: what the adversary may do, linf or l2
-        start: where the loss is expanded: zero, random or pgd-K
-        start_share: the part of eps that the start takes
-        penalty_share: the part of eps that the penalty is for; by default the rest
-        product: how the Hessian meets a direction. "gauss-newton" leaves out the curvature of the logits, is
-            exact between the kinks of a ReLU network and the fastest; "difference" of gradients feels the
-            kinks within its step, and takes any layers; "exact" differentiates once more
-        step: h, the Euclidean length of the difference; the length at which curvature is felt
-        samples: how many directions z an example gets
-        bound: the factor of the paper, or the corrected one, larger by sqrt(pi/2)
-        corner: c, the last entry of the augmented matrix
-        scale: s, the factor on the loss inside the norm; below 1/s the penalty is quadratic, above it linear
-        clamp: the largest norm that counts for an example; beyond it the penalty has no gradient
-        clip: the longest parameter gradient of the penalty, clipped apart from that of the loss
-        weight: w, a factor on the penalty
-        warmup_steps: the weight grows linearly for so many updates
-        batch_statistics: what BatchNorm uses in the passes that do not count: batch, or running
+        start: the point x' where the loss is expanded: zero, random or pgd-K
+        start_share: the radius of the start's ball as a fraction of eps
+        penalty_share: eps_R, the radius that the penalty covers, as a fraction of eps; by default what
+            the start leaves
+        product: how Hessian-vector products are computed. "gauss-newton" leaves out the curvature of the
+            logits, is exact between the kinks of a ReLU network and the fastest; "difference" of
+            gradients includes the kinks within its step, and supports any layers; "exact" differentiates once
+            more
+        step: h, the l2 length of the finite-difference step, the scale at which curvature is measured
+        samples: how many directions z are drawn per example
+        scale: s, the factor on the loss inside the norm; quadratic below 1/s, linear above
+        clamp: the largest ||Hz|| that counts for an example; beyond it the penalty has no gradient
+        clip: the largest l2 norm of the penalty's gradient, clipped apart from that of the loss
+        weight: w, a factor on the penalty; sqrt(pi/2) gives the corrected bound of Proposition 1
+        warmup_steps: the penalty's weight grows linearly over this many updates
+        batch_statistics: what BatchNorm normalizes by in passes that do not update it: batch, or running
         seed: seed of starts and directions
     """
 
@@ -97,8 +101,6 @@ class SOAR(Objective):
         product: Product = "gauss-newton",
         step: float = 0.5,
         samples: int = 1,
-        bound: Bound = "paper",
-        corner: float = 1.0,
         scale: float = 1 / 64,
         clamp: float | None = None,
         clip: float | None = None,
@@ -110,22 +112,21 @@ class SOAR(Objective):
         super().__init__(model, threat, seed=seed)
         self.required_threat()
         checks.positive(step=step, scale=scale, clamp=clamp, clip=clip)
-        checks.not_negative(corner=corner, weight=weight)
+        checks.not_negative(weight=weight)
         checks.count(samples=samples)
         checks.count(least=0, warmup_steps=warmup_steps)
         checks.choice("product", product, Product)
-        checks.choice("bound", bound, Bound)
         checks.choice("batch_statistics", batch_statistics, Statistics)
         self.start = Start(start, start_share, penalty_share)
         self.product, self.step, self.samples = product, step, samples
-        self.bound, self.corner, self.scale = bound, corner, scale
-        self.clamp, self.weight, self.warmup_steps = clamp, weight, warmup_steps
+        self.scale, self.clamp = scale, clamp
+        self.weight, self.warmup_steps = weight, warmup_steps
         self.clip = None if clip is None else PenaltyClip(clip)
         self.batch_statistics: Statistics = batch_statistics
         warn_about_batch_norm(model, type(self).__name__)
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
-        """Find x', expand the loss there, and add what the adversary could gain."""
+        """Find x', expand the loss there, and add the penalty."""
         threat = self.required_threat()
         points = self.start.points(self.model, threat, x, y, index=index, seed=self.seed, step=step).detach()
         keys = [randomness.key(self.seed, index, f"soar direction {k}", step) for k in range(self.samples)]
@@ -143,7 +144,7 @@ class SOAR(Objective):
         return Output(loss + penalty, found.logits.detach(), metrics)
 
     def factor(self, x: Tensor, step: int) -> float:
-        """Return what multiplies ||Hz||: weight, warm-up, radius and bound together.
+        """Return the factor of ||Hz||: weight, warm-up and radius together.
 
         Args:
             x: images, for their number of pixels
@@ -151,31 +152,24 @@ class SOAR(Objective):
         """
         radius = self.required_threat().enclosing_l2_radius(math.prod(x.shape[1:])) * self.start.remaining
         factor = self.weight * (radius**2 + 1) / 2
-        if self.bound == "corrected":
-            factor *= math.sqrt(math.pi / 2)
         return factor * min(1.0, (step + 1) / self.warmup_steps) if self.warmup_steps else factor
 
     def _expand(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
-        """Return loss, slope and curvature at x'; the first pass is the one that BatchNorm counts."""
-        answers: list[Tensor] = []
-
-        def loss_at(images: Tensor) -> Tensor:
-            answers.append(logits_of(self.model, images))
-            return cross_entropy(answers[-1], y)
-
+        """Return the expansion at x'; BatchNorm updates its running statistics in the first pass only."""
+        loss_at = LossAt(self.model, y)
         _, gradient = curvature.input_gradient(loss_at, points, differentiable=True)
-        slope = gradient
+        near = gradient
         norms = []
         with statistics(self.model, self.batch_statistics):
             if self.batch_statistics == "running":
                 # Both ends of a difference must be measured with the same statistics.
-                _, slope = curvature.input_gradient(loss_at, points, differentiable=True)
+                _, near = curvature.input_gradient(loss_at, points, differentiable=True)
             for key in keys:
                 z = curvature.draw_direction(key, tuple(points.shape[1:]), points.dtype)
-                along = self._hessian_product(loss_at, points, slope, z.pixels)
-                augmented = curvature.augmented_product(along, slope, z, corner=self.corner, scale=self.scale)
+                along = self._hessian_product(loss_at, points, near, z.pixels)
+                augmented = curvature.augmented_product(along, near, z, scale=self.scale)
                 norms.append(curvature.augmented_norm(augmented))
-        return Expansion(answers[0], gradient, torch.stack(norms, dim=1))
+        return Expansion(loss_at.logits[0], gradient, torch.stack(norms, dim=1))
 
     def _hessian_product(
         self, loss_at: curvature.LossAt, points: Tensor, gradient: Tensor, direction: Tensor
@@ -189,23 +183,22 @@ class SOAR(Objective):
     def _expand_in_one_go(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
         """Expand with Gauss-Newton's matrix: the first direction shares its pass with the loss."""
         norms = []
-        answers: Tensor | None = logits_of(self.model, points) if self.batch_statistics == "running" else None
+        first: Tensor | None = logits_of(self.model, points) if self.batch_statistics == "running" else None
         for key in keys:
             z = curvature.draw_direction(key, tuple(points.shape[1:]), points.dtype)
-            counts = answers is None
-            with nullcontext() if counts else statistics(self.model, self.batch_statistics):
-                logits, gradient, product = self._gauss_newton(points, y, z)
-            norms.append(curvature.augmented_norm(product))
-            answers = logits if answers is None else answers
-        assert answers is not None
-        return Expansion(answers, gradient, torch.stack(norms, dim=1))
+            with nullcontext() if first is None else statistics(self.model, self.batch_statistics):
+                logits, gradient, augmented = self._gauss_newton(points, y, z)
+            norms.append(curvature.augmented_norm(augmented))
+            first = logits if first is None else first
+        assert first is not None
+        return Expansion(first, gradient, torch.stack(norms, dim=1))
 
     def _gauss_newton(
         self, points: Tensor, y: Tensor, direction: curvature.Direction
     ) -> tuple[Tensor, Tensor, curvature.Direction]:
         try:
             return curvature.gauss_newton_augmented(
-                partial(logits_of, self.model), points, y, direction, corner=self.corner, scale=self.scale
+                partial(logits_of, self.model), points, y, direction, scale=self.scale
             )
         except (NotImplementedError, UserError) as error:
             cause = error.__cause__ if isinstance(error, UserError) else error
@@ -219,7 +212,7 @@ class SOAR(Objective):
 
     def _metrics(self, found: Expansion, loss: Tensor, penalty: Tensor) -> dict[str, Tensor]:
         norms = found.norms.detach()
-        beyond = norms > self.clamp if self.clamp is not None else torch.zeros_like(norms, dtype=torch.bool)
+        beyond = norms > (math.inf if self.clamp is None else self.clamp)
         return {
             "cross_entropy": loss.detach(),
             "penalty": penalty.detach(),

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Sequence
+from dataclasses import MISSING
+from itertools import pairwise
 from typing import Any
 
 from soar.errors import UserError, unknown
-from soar.recipes.recipe import OPEN_SECTIONS, SECTIONS, loads
+from soar.options import literal, parse_spec
+from soar.recipes.recipe import OPEN_SECTIONS, SECTIONS, Recipe
 
 Overrides = dict[str, Any]
 
@@ -14,20 +20,22 @@ _SHORT_SECTIONS = ("training", "threat", "data")
 
 
 def parse(tokens: Sequence[str]) -> Overrides:
-    """Read flags as full field names with values.
+    """Parse flags into full field names with values.
 
     A flag is a full name (`--training.lr 0.1`), the last part of one where that is unambiguous (`--lr 0.1`),
-    or a section that has a name (`--objective adversarial`). `--flag=value` works too, and a flag for a
-    yes-or-no field may stand alone.
+    or a section that has a name, perhaps with options (`--objective adversarial:steps=7`). `--flag=value`
+    works too, and a flag for a boolean field may stand alone.
 
     Args:
-        tokens: what is left of the command line after the command's own flags
+        tokens: the command line without the command's own flags
 
     Raises:
-        UserError: for a flag that is no field, or a value that is missing
+        UserError: for a flag that is no field, or a missing value
 
     >>> parse(["--epochs", "30", "--objective.steps=7", "--flip", "--milestones", "100,150"])
     {'training.epochs': 30, 'objective.steps': 7, 'data.flip': True, 'training.milestones': [100, 150]}
+    >>> parse(["--model", "resnet10:width=8"])
+    {'model.width': 8, 'model.name': 'resnet10'}
     """
     found: Overrides = {}
     rest = list(tokens)
@@ -42,6 +50,10 @@ def parse(tokens: Sequence[str]) -> Overrides:
             if not has_value and _kind(field) != "bool":
                 raise UserError(f"--{name} needs a value")
             text = rest.pop(0) if has_value else "true"
+        section = field.removesuffix(".name")
+        if section in OPEN_SECTIONS:
+            text, options = parse_spec(text, section)
+            found |= {f"{section}.{option}": literal(value) for option, value in options.items()}
         found[field] = _value(text, field)
     return found
 
@@ -77,7 +89,7 @@ def full_name(name: str) -> str:
     """Return the full name of a field from the name of a flag.
 
     The last part of a name is enough for fields of `training`, `threat` and `data`. Others would be
-    misread too easily: `--steps` could mean the attack that trains or the attack that validates.
+    ambiguous: `--steps` could mean the attack that trains or the attack that validates.
 
     >>> full_name("lr"), full_name("model"), full_name("batch_size")
     ('training.lr', 'model.name', 'training.batch_size')
@@ -101,7 +113,7 @@ def full_name(name: str) -> str:
 
 
 def all_fields() -> list[str]:
-    """Name every field of a recipe but the options of models and objectives."""
+    """Return the names of all fields of a recipe, without the options of models and objectives."""
     fields = ["description", "seed"]
     for section, kind in SECTIONS.items():
         fields += [f"{section}.{name}" for name in kind.__dataclass_fields__]
@@ -116,18 +128,55 @@ def _kind(field: str) -> str:
 
 
 def _value(text: str, field: str) -> Any:
-    """Read a value as TOML would; what is not TOML is text, and commas make a list where one is wanted."""
+    """Return a value as TOML would read it; commas make a list where the field is one."""
     kind = _kind(field)
     is_list = kind.startswith("tuple") or ("tuple" in kind and "," in text)
-    if is_list and not text.startswith("["):
-        text = f"[{text}]"
-    if text == "null":
-        return None
-    try:
-        value = loads(f"value = {text}")
-    except ValueError:
-        return text
-    # A line break could begin another field; dates, and numbers where text is wanted, are text.
+    value = literal(f"[{text}]" if is_list and not text.startswith("[") else text)
+    # Where text is expected, numbers are text.
     is_text = kind in ("str", "str | None") or field.rpartition(".")[2] == "name"
-    kept = isinstance(value["value"], str | list | dict if is_text else str | list | dict | int | float)
-    return value["value"] if len(value) == 1 and kept else text
+    return text if is_text and isinstance(value, int | float) else value
+
+
+def help_text() -> str:
+    """Return every field with its default and its meaning, for `soar train --help`.
+
+    >>> "  --training.epochs               How often every training example is seen." in help_text()
+    True
+    """
+    lines = ["fields of a recipe, each a flag; training, threat and data fields also by their last name:"]
+    lines += _describe("", {"seed": Recipe})
+    for section, kind in SECTIONS.items():
+        lines += _describe(f"{section}.", dict.fromkeys(kind.__dataclass_fields__, kind))
+    lines.append(
+        "  --model NAME, --objective NAME with options, such as --objective adversarial:steps=10, or one by"
+    )
+    lines.append("      one, such as --objective.steps 10; see `soar list models` and `soar list objectives`")
+    return "\n".join(lines)
+
+
+def _describe(prefix: str, owners: dict[str, Any]) -> list[str]:
+    lines = []
+    for name, kind in owners.items():
+        default = kind.__dataclass_fields__[name].default
+        shown = "" if default is MISSING or default is None else f" (default {default})"
+        wrapped = textwrap.wrap(documents(kind).get(name, "") + shown, 66)
+        lines.append(f"  --{prefix}{name:<{30 - len(prefix)}}" + wrapped[0])
+        lines += [" " * 34 + line for line in wrapped[1:]]
+    return lines
+
+
+def documents(kind: Any) -> dict[str, str]:
+    """Return the first line of the docstring under each field of a class.
+
+    >>> documents(Recipe)["description"]
+    'One line for `soar list recipes`.'
+    """
+    (body,) = [
+        node.body for node in ast.parse(inspect.getsource(kind)).body if isinstance(node, ast.ClassDef)
+    ]
+    found = {}
+    for field, text in pairwise(body):
+        is_documented = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_documented:
+            found[field.target.id] = str(text.value.value).strip().split("\n")[0]  # type: ignore[attr-defined]
+    return found

@@ -1,4 +1,4 @@
-"""A recipe: everything that decides what a training run does, as a TOML file says it."""
+"""A recipe: the whole configuration of a training run, as a TOML file."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _LARGEST = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class DataSection:
-    """What to learn from and how images are varied."""
+    """The data set and its augmentation."""
 
     name: str
     """A data set of `soar data list`, folder:PATH or FILE.npz."""
     validation: Annotated[int, Meta(ge=0)] | None = None
     """Training examples held out to choose the best checkpoint; a tenth, at most 5,000, by default."""
     crop: Annotated[int, Meta(ge=0)] = 0
-    """Random crops after padding each side by so many pixels; 0 for none."""
+    """Random crops after padding each side by this many pixels; 0 for none."""
     pad: Literal["zero", "reflect"] = "zero"
-    """What the padding holds."""
+    """How the padding is filled."""
     flip: bool = False
-    """Mirror images at random."""
+    """Flip images horizontally at random."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class ThreatSection:
     """What the adversary may do."""
 
     norm: Literal["linf", "l2"] = "linf"
-    """How perturbations are measured."""
+    """The norm that perturbations are measured in."""
     eps: str | float
     """The radius, such as "8/255"."""
 
@@ -47,8 +47,8 @@ class ThreatSection:
 class Recipe:
     """A whole training run.
 
-    `model` and `objective` are tables with a name and that thing's own options; they are checked against
-    its signature when it is built.
+    `model` and `objective` are tables with a name and options, which are checked against the signature of
+    what is named when it is built.
     """
 
     description: str = ""
@@ -69,14 +69,14 @@ class Recipe:
 
 
 def from_table(table: dict[str, Any], origin: str) -> Recipe:
-    """Check a table and make it a recipe.
+    """Check a table and return it as a recipe.
 
     Args:
-        table: what a TOML file says
+        table: the contents of a TOML file
         origin: the file, for messages
 
     Raises:
-        UserError: for an unknown field, a missing one or a value that makes no sense
+        UserError: for an unknown field, a missing one or a value out of range
     """
     _check_names(table, Recipe, "", origin)
     for section in OPEN_SECTIONS:
@@ -96,21 +96,11 @@ def read(path: Path) -> dict[str, Any]:
     """
     text = _text_of(path)
     try:
-        return loads(text)
+        return tomllib.loads(text)
     except ValueError as error:
         raise UserError(f"{path}: not a TOML file ({error})") from None
-
-
-def loads(text: str) -> dict[str, Any]:
-    """Parse TOML.
-
-    Raises:
-        ValueError: if it is not TOML, or nested too deeply to be parsed
-    """
-    try:
-        return tomllib.loads(text)
     except RecursionError:
-        raise ValueError("nested too deeply") from None
+        raise UserError(f"{path}: not a TOML file (nested too deeply)") from None
 
 
 def write(recipe: Recipe, path: Path) -> None:
@@ -121,7 +111,7 @@ def write(recipe: Recipe, path: Path) -> None:
 
 
 def _text_of(path: Path) -> str:
-    """Read a file of moderate size; opening a pipe would wait for whoever writes to it, perhaps forever."""
+    """Read a file of moderate size; opening a pipe could wait forever for its writer."""
     try:
         if not path.is_file() and path.exists() and not path.is_dir():
             raise UserError(f"{path}: not a regular file, expected a TOML file")
@@ -138,7 +128,7 @@ def _text_of(path: Path) -> str:
 
 
 def _check_names(table: dict[str, Any], kind: Any, prefix: str, origin: str) -> None:
-    """Refuse fields that do not exist; msgspec passes over unknown fields of dataclasses."""
+    """Check that all fields exist; msgspec ignores unknown fields of dataclasses."""
     known = kind.__dataclass_fields__
     for name, value in table.items():
         if name not in known:

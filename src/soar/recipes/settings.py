@@ -1,4 +1,4 @@
-"""What a recipe may say about training, its validation and its guards."""
+"""The fields of a recipe for training, validation and guards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TrainingSettings:
     epochs: Count
     """How often every training example is seen."""
     batch_size: Count
-    """Examples an update, summed over all processes and micro-batches."""
+    """Examples per update, summed over all processes and micro-batches."""
     accumulate: Count = 1
     """Split each batch into this many micro-batches, to fit a smaller memory."""
     lr: Positive
@@ -37,39 +37,39 @@ class TrainingSettings:
     weight_decay: NotNegative = 2e-4
     """The l2 penalty's factor, applied to every parameter."""
     schedule: Literal["constant", "step", "cosine", "one-cycle"] = "one-cycle"
-    """How the learning rate goes; always per update, not per epoch."""
+    """The learning rate schedule, applied per update."""
     milestones: tuple[Positive, ...] = ()
     """For "step": the epochs after which the rate is multiplied by `decay`."""
     decay: Share | tuple[Share, ...] = 0.1
     """For "step": the factor at each milestone, one for all or one for each."""
     warmup_epochs: NotNegative = 0.0
-    """The rate rises linearly for so long; "one-cycle" rises for 0.3 of the training when 0."""
+    """Epochs of linear warmup; with 0, "one-cycle" warms up for 0.3 of the training."""
     clip_grad_norm: Positive | None = None
-    """Scale the gradient down to this l2 norm when it is longer."""
+    """Clip the gradient to this l2 norm."""
     eps_warmup_epochs: NotNegative = 0.0
-    """The threat grows linearly to its full size for so long."""
+    """Epochs over which eps grows linearly to its full size."""
     label_smoothing: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """The part of every label that is spread over all classes, in the objective's classification loss."""
+    """Label smoothing of the objective's classification loss."""
     weight_perturbation: NotNegative = 0.0
-    """Take gradients where each layer was moved uphill by this share of its norm (AWP); 0.005 is usual."""
+    """Adversarial weight perturbation (AWP), relative to the norm of each layer; 0.005 is usual."""
     weight_perturbation_after: NotNegative = 0.0
-    """Epochs before the first perturbation of weights."""
+    """Epochs before the first weight perturbation."""
     ema_decay: Share | None = None
     """Keep an exponential moving average of the weights, and validate and select that."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """bfloat16 runs the network's products in half the width, where the objective allows it."""
+    """bfloat16 uses automatic mixed precision, where the objective allows it."""
     start_from: str | None = None
-    """Weights to begin with: a run folder, a checkpoint folder or a .safetensors file."""
+    """Initial weights: a run folder, a checkpoint folder or a .safetensors file."""
     channels_last: bool = True
-    """Store images with the channel as the fastest index, as fast kernels like it, where that is safe."""
+    """Use the channels_last memory format, where that is safe."""
     save_minutes: NotNegative = 5.0
-    """Write a checkpoint when so many minutes have passed since the last one."""
+    """Minutes between checkpoints."""
     save_steps: Count | None = None
-    """Write a checkpoint after every so many updates, too."""
+    """Updates between checkpoints, in addition."""
     workers: Annotated[int, Meta(ge=0)] = 1
     """Threads that prepare batches."""
     max_steps: Count | None = None
-    """Stop after so many updates; the schedule stays that of the full length."""
+    """Stop after this many updates; the schedule stays that of the full length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,38 +77,38 @@ class ValidationSettings:
     """The attack on held-out examples by which the best checkpoint is chosen."""
 
     every: Count = 1
-    """Validate after every so many epochs, and at the end."""
+    """Epochs between validations; the last epoch is always validated."""
     steps: Count = 10
     """Steps of PGD."""
     restarts: Count = 1
     """Random starts of PGD."""
     loss: Literal["ce", "margin"] = "ce"
-    """What PGD ascends."""
+    """The loss that PGD maximizes."""
     examples: Count | None = None
-    """Use only the first so many held-out examples."""
+    """Use only the first examples, this many."""
     batch_size: Count = 256
-    """Examples the attack evaluates at once, in each process."""
+    """Examples attacked at once, in each process."""
     select: Literal["robust", "clean"] = "robust"
     """The accuracy that decides which checkpoint is best."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GuardSettings:
-    """When training stops by itself because it has gone wrong."""
+    """When training stops early because it has failed."""
 
     explosion: Annotated[float, Meta(gt=1)] = 10.0
     """Stop when the loss is above this many times its running mean (or 1, if that is larger)."""
     overfitting: Literal["stop", "warn", "off"] = "stop"
     """What to do when robust validation accuracy has collapsed (catastrophic overfitting).
 
-    Only where that accuracy also selects the best checkpoint: standard training loses it by nature.
+    Only where that accuracy also selects the best checkpoint: standard training always loses it.
     """
     overfitting_drop: Share = 0.2
-    """How far below its best robust validation accuracy must fall, as a share of the examples."""
+    """The drop of robust validation accuracy below its best that counts as collapse, as a fraction."""
 
 
 def checked(settings: Settings, section: str) -> Settings:
-    """Hold settings made in Python to the same limits as those read from a recipe.
+    """Check settings made in Python against the same limits as those read from a recipe.
 
     Args:
         settings: any of the settings of this module

@@ -120,9 +120,7 @@ def regularized_losses(objective: SOAR, x: Tensor, y: Tensor, index: Tensor, *, 
             keys = randomness.key(seed, index, f"soar direction {number}", 0)
             z = curvature.draw_direction(keys, tuple(x.shape[1:]), x.dtype)
             along = curvature.difference_product(loss_at, points, gradient, z.pixels, objective.step)
-            product = curvature.augmented_product(
-                along, gradient, z, corner=objective.corner, scale=objective.scale
-            )
+            product = curvature.augmented_product(along, gradient, z, scale=objective.scale)
             norms = curvature.augmented_norm(product)
             total += norms if objective.clamp is None else norms.clamp(max=objective.clamp)
     return (loss + objective.factor(x, 0) * total / samples).detach()
