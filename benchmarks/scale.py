@@ -1,10 +1,10 @@
-"""Estimate trainings on hardware that is not here, by the cost model of `soar train --plan`.
+"""Estimate training runs on hardware that is not here, by the cost model of `soar train --plan`.
 
     python benchmarks/scale.py           a minute; prints the table of docs/guides/scale.md, and writes it
                                          to docs/results/scale.txt and scale.json
 
 Passes and operations are counted by one real update on two images of the true shape, which are black, so that
-no data set need be here. The first two rows take the rate that the real training with SOAR of
+no dataset need be here. The first two rows take the rate that the real training with SOAR of
 docs/results/plan.json had on one core of this machine, in CPU time; all others assume RATE in each process
 and a free exchange of gradients. They are estimates and no measurements.
 """

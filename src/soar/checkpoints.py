@@ -55,7 +55,7 @@ def name_of(step: int) -> str:
 
 
 def open_run(run: Path, *, resume: bool) -> Snapshot | None:
-    """Find the checkpoint from which a training in a folder continues.
+    """Find the checkpoint from which a training run in a folder continues.
 
     Args:
         run: the run folder, which need not exist

@@ -1,4 +1,4 @@
-"""Builders by name with one-line descriptions: objectives, attacks, models, data sets."""
+"""Builders by name with one-line descriptions: objectives, attacks, models, datasets."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from soar.attacks import FGSM, PGD, Answer, Attack, Examples, Outcomes, Progress, run
+from soar.attacks import FGSM, PGD, Answer, Attack, AttackProgress, Examples, Outcomes, run
 from soar.errors import UserError
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import SHAPE, Linear, TinyNet, images, said
@@ -236,7 +236,7 @@ def test_the_prediction_is_known_when_an_example_is_settled() -> None:
     labels = said(model, x)
     told: dict[int, int] = {}
 
-    def listen(progress: Progress, outcomes: Outcomes) -> None:
+    def listen(progress: AttackProgress, outcomes: Outcomes) -> None:
         told.update({row: int(outcomes.predictions[row]) for row in progress.settled})
 
     attack = PGD(steps=4, restarts=3, targets=2, loss="margin")
@@ -260,9 +260,9 @@ def test_progress_reports_every_example_once() -> None:
     model, x = TinyNet(), images(30)
     labels = said(model, x)
     seen: list[int] = []
-    last: list[Progress] = []
+    last: list[AttackProgress] = []
 
-    def listen(progress: Progress, outcomes: Outcomes) -> None:
+    def listen(progress: AttackProgress, outcomes: Outcomes) -> None:
         seen.extend(progress.settled)
         last.append(progress)
         assert not outcomes.robust.all() or progress.robust == progress.done

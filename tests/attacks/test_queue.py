@@ -4,31 +4,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soar.attacks import PGD, Outcomes, Progress, run
-from soar.attacks.queue import Job, Queue
+from soar.attacks import PGD, AttackProgress, Outcomes, run
+from soar.attacks.queue import Queue, QueueEntry
 from soar.threat import Linf
 from tests.attacks.problems import TinyNet, images, said
 
 
 def test_the_first_entry_of_every_example_comes_before_the_second_of_any() -> None:
     queue = Queue([0, 1, 2], entries=2)
-    assert queue.take(2) == [Job(0, 0), Job(1, 0)]
-    assert not queue.finish(Job(0, 0), fooled=False)
-    assert queue.take(2) == [Job(2, 0), Job(0, 1)]
+    assert queue.take(2) == [QueueEntry(0, 0), QueueEntry(1, 0)]
+    assert not queue.finish(QueueEntry(0, 0), fooled=False)
+    assert queue.take(2) == [QueueEntry(2, 0), QueueEntry(0, 1)]
 
 
 def test_success_cancels_later_entries_but_not_earlier_ones() -> None:
     queue = Queue([0], entries=5)
     queue.take(1)
     assert queue.take_ahead(2) == [], "no example has survived anything yet"
-    queue.finish(Job(0, 0), fooled=False)
-    assert queue.take(5) == [Job(0, 1)]
-    assert queue.take_ahead(2) == [Job(0, 2), Job(0, 3)]
-    assert not queue.finish(Job(0, 2), fooled=True)
-    assert queue.is_canceled(Job(0, 3)) and not queue.is_canceled(Job(0, 1))
+    queue.finish(QueueEntry(0, 0), fooled=False)
+    assert queue.take(5) == [QueueEntry(0, 1)]
+    assert queue.take_ahead(2) == [QueueEntry(0, 2), QueueEntry(0, 3)]
+    assert not queue.finish(QueueEntry(0, 2), fooled=True)
+    assert queue.is_canceled(QueueEntry(0, 3)) and not queue.is_canceled(QueueEntry(0, 1))
     assert queue.has_canceled() and not queue.has_canceled()
     assert queue.take_ahead(5) == []
-    assert queue.finish(Job(0, 1), fooled=False)
+    assert queue.finish(QueueEntry(0, 1), fooled=False)
 
 
 @given(
@@ -40,9 +40,9 @@ def test_any_order_of_finishing_settles_all_with_the_lowest_success(
     fooling: list[list[bool]], places: int, random: object
 ) -> None:
     queue = Queue(list(range(len(fooling))), entries=3)
-    live: list[Job] = []
+    live: list[QueueEntry] = []
     settled: list[int] = []
-    ran: list[Job] = []
+    ran: list[QueueEntry] = []
     while True:
         live += queue.take(places - len(live))
         live += queue.take_ahead(places - len(live))
@@ -57,7 +57,7 @@ def test_any_order_of_finishing_settles_all_with_the_lowest_success(
     assert len(set(ran)) == len(ran)
     for row, outcomes in enumerate(fooling):
         lowest = outcomes.index(True) if any(outcomes) else 2
-        assert all(Job(row, entry) in ran for entry in range(lowest + 1))
+        assert all(QueueEntry(row, entry) in ran for entry in range(lowest + 1))
 
 
 def test_shares_follow_from_what_has_happened() -> None:
@@ -67,8 +67,8 @@ def test_shares_follow_from_what_has_happened() -> None:
     queue.take(2)
     # Two entries under way, two more for each, and nothing known of the two examples to come.
     assert queue.share(8) == pytest.approx(8 / (8 + 2 * 5 + 4 * 10 + 2 * 30))
-    queue.finish(Job(0, 0), fooled=True, asked=4)
-    queue.finish(Job(1, 0), fooled=False, asked=10)
+    queue.finish(QueueEntry(0, 0), fooled=True, asked=4)
+    queue.finish(QueueEntry(1, 0), fooled=False, asked=10)
     # Half of the first entries were survived, after 7 predictions in the mean.
     assert queue.share(14) == pytest.approx(14 / (14 + 2 * 10 + 2 * (7 + 0.5 * 2 * 10)))
 
@@ -84,7 +84,7 @@ def test_the_engine_reports_a_share() -> None:
     model, x = TinyNet(), images(20)
     shares: list[float] = []
 
-    def listen(progress: Progress, _: Outcomes) -> None:
+    def listen(progress: AttackProgress, _: Outcomes) -> None:
         shares.append(progress.share)
 
     run(model, PGD(steps=4, restarts=2), Linf("0.01"), x, said(model, x), batch_size=8, progress=listen)

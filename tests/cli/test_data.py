@@ -64,7 +64,7 @@ def test_fetch_takes_a_place_and_a_root(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_answered_with_a_suggestion() -> None:
-    with pytest.raises(UserError, match=r"unknown data set 'cifar' .*did you mean 'cifar10'"):
+    with pytest.raises(UserError, match=r"unknown dataset 'cifar' .*did you mean 'cifar10'"):
         run("verify", "cifar")
 
 

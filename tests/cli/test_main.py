@@ -50,7 +50,7 @@ def test_help_of_train_lists_the_fields_with_their_meaning(capsys: pytest.Captur
             ["train", "demo-robust", "--model", "torch.nn:Flatten"],
             "model: got no parameters that can be trained",
         ),
-        (["train", "demo-robust", "--data", "cifar11"], "unknown data set 'cifar11'"),
+        (["train", "demo-robust", "--data", "cifar11"], "unknown dataset 'cifar11'"),
         (["train", "demo-robust", "--device", "gpu"], "unknown device 'gpu' (flag --device)"),
         (["train", "demo-robust", "--threads", "0"], "--threads: got 0, expected at least 1"),
         (["train", "demo-robust", "--track", "tensorbord"], "did you mean 'tensorboard'?"),

@@ -31,11 +31,9 @@ def test_a_plan_tells_the_work_and_the_time_and_leaves_no_folder(
     assert told["batches"] == "32 images, 309 an epoch"
     assert told["updates"].startswith("6 in 0.0194")
     assert re.fullmatch(
-        r"2 passes forwards and 2 backwards, \S+ GFLOP; \S+ s, \S+ ms a pass", told["an update"]
+        r"2 forward and 2 backward passes, \S+ GFLOP; \S+ s, \S+ ms a pass", told["an update"]
     )
-    assert told["validation"].startswith(
-        "1 times 20 images, at most 4 passes forwards and 2 backwards each; "
-    )
+    assert told["validation"].startswith("1 times 20 images, at most 4 forward and 2 backward passes each; ")
     assert re.search(r"\(measured here: cpu, 1 thread, \S+ GFLOP/s\)", told["time"])
     assert told["memory"].endswith("MiB at the peak of this process, data and all")
     assert not [*folder.iterdir()]
@@ -49,7 +47,7 @@ def test_without_the_device_work_is_counted_and_no_time_is_told(
     printed = capsys.readouterr().out
     told = rows(printed)
     assert told["time"] == "unknown (no cuda here to measure on; --tflops N assumes a rate)"
-    assert "2 passes forwards and 2 backwards" in told["an update"] and " s," not in told["an update"]
+    assert "2 forward and 2 backward passes" in told["an update"] and " s," not in told["an update"]
     assert "memory" not in told
     assert [line.split() for line in printed.splitlines()[-3:-1]] == [
         ["1", "32", "0", "unknown"],

@@ -65,7 +65,7 @@ def outcome(call: Callable[[], T]) -> T | str:
 
 
 def is_sound(source: Dataset) -> bool:
-    """Return whether a data set can be used: bytes, known labels, names that can be shown."""
+    """Return whether a dataset can be used: bytes, known labels, names that can be shown."""
     parts = [part for part in (source.train, source.test) if len(part)]
     return bool(parts) and all(
         part.images.dtype == torch.uint8

@@ -1,4 +1,4 @@
-"""Files of named data sets that were made to break their readers."""
+"""Files of named datasets that were made to break their readers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def matlab(**variables: Any) -> bytes:
 
 
 def valid(kind: str) -> dict[str, bytes]:
-    """Return the files of a small data set by name."""
+    """Return the files of a small dataset by name."""
     if kind == "mat":
         return {
             name: matlab(packed=packed) for name, packed in (("train_32x32.mat", True), (LAST["mat"], False))

@@ -45,7 +45,7 @@ def test_a_path_must_exist(name: str) -> None:
 
 
 def test_an_unknown_name_is_answered_with_a_suggestion() -> None:
-    with pytest.raises(UserError, match=r"unknown data set 'cifra10' .*did you mean 'cifar10'\?"):
+    with pytest.raises(UserError, match=r"unknown dataset 'cifra10' .*did you mean 'cifar10'\?"):
         catalog.read("cifra10")
 
 

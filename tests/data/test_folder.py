@@ -80,14 +80,14 @@ def test_no_folder(tmp_path: Path) -> None:
 
 
 def test_no_classes(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"has no class folders, expected <class>/<picture>\.png"):
+    with pytest.raises(UserError, match=r"has no class folders, expected <class>/<image>\.png"):
         folder.read(tmp_path)
 
 
 def test_an_empty_class(tmp_path: Path) -> None:
     divided(tmp_path)
     (tmp_path / "train/emu").mkdir()
-    with pytest.raises(UserError, match=r"train/emu: the class folder holds no pictures, expected"):
+    with pytest.raises(UserError, match=r"train/emu: the class folder holds no images, expected"):
         folder.read(tmp_path)
 
 
@@ -106,7 +106,7 @@ def test_a_class_that_was_never_learned(tmp_path: Path) -> None:
 
 def test_one_picture_cannot_be_divided(tmp_path: Path) -> None:
     picture(tmp_path / "a/1.png")
-    with pytest.raises(UserError, match="got 1 picture, expected at least 2"):
+    with pytest.raises(UserError, match="got 1 image, expected at least 2"):
         folder.read(tmp_path)
 
 
@@ -121,7 +121,7 @@ def test_a_damaged_picture(tmp_path: Path) -> None:
     divided(tmp_path)
     path = tmp_path / "train/dog/1.png"
     path.write_bytes(path.read_bytes()[:60])
-    with pytest.raises(UserError, match=r"dog/1\.png: cannot be read as a picture"):
+    with pytest.raises(UserError, match=r"dog/1\.png: cannot be read as an image"):
         folder.read(tmp_path)
 
 

@@ -69,7 +69,7 @@ def test_files_of_named_data_sets(tmp_path: Path, name: str) -> None:
 
 
 def written(root: Path, kind: str) -> tuple[Callable[[], Dataset], Path]:
-    """Write a small data set of some format; return how it is read, and one of its files."""
+    """Write a small dataset of some format; return how it is read, and one of its files."""
     if kind == "npz":
         (root / "file.npz").write_bytes(hostile_npz.saved())
         return lambda: npz.read(root / "file.npz"), root / "file.npz"
@@ -139,8 +139,8 @@ NAMES = (
 def test_names_of_pictures(tmp_path: Path, name: bytes) -> None:
     held = tmp_path / "test" / "a"
     held.mkdir(parents=True)
-    Path(os.fsdecode(os.path.join(os.fsencode(held), name))).write_bytes(b"no picture")
-    check(outcome(lambda: folder.read(tmp_path)), "cannot be read as a picture")
+    Path(os.fsdecode(os.path.join(os.fsencode(held), name))).write_bytes(b"no image")
+    check(outcome(lambda: folder.read(tmp_path)), "cannot be read as an image")
 
 
 @pytest.mark.parametrize("name", [name.removesuffix(b".png") for name in NAMES])

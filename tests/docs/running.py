@@ -1,7 +1,7 @@
 """What the documentation tells people to type is typed here: its blocks of code, one after the other.
 
 A block of Python runs in the page's own module, a line of bash in the page's own folder; a block with a
-`title="FILE"` is written to that file. Data and trainings are cut short, the code is not touched.
+`title="FILE"` is written to that file. Data and training runs are cut short, the code is not touched.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from soar.evaluation import Assessment, Diagnosis
 from soar.evaluation.table import table, verdict_table
 from tests.evaluation.test_assessment import assessment, diagnosis
 
-HOSTILE = "<script>alert(1)</script>&[red]a[/b]:smile:\x1b[2J\x1b]8;;evil\x07\u202e\n\rclean 100.0 %\t"
+HOSTILE = "<script>alert(1)</script>&[red]a[/b]:smile:\x1b[2J\x1b]8;;evil\x07\u202e\n\rclean 100.0%\t"
 VISIBLE = r"<script>alert(1)</script>&[red]a[/b]:smile:\x1b[2J\x1b]8;;evil\x07\u202e"
 
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from rich.console import Console
 
 from soar.evaluation.diagnosis import Check, Diagnosis
-from soar.evaluation.table import MEANING, save_picture, table, verdict_table
+from soar.evaluation.table import MEANING, save_svg, table, verdict_table
 from tests.evaluation.test_assessment import assessment
 from tests.evaluation.test_diagnosis import diagnosis, item
 
@@ -37,7 +37,7 @@ def test_names_with_brackets_are_shown_as_they_are() -> None:
 def test_pictures_need_nothing_from_the_network(tmp_path: Path) -> None:
     console = Console(record=True, file=io.StringIO(), width=80)
     console.print(table(assessment()))
-    save_picture(console, tmp_path / "a.svg")
+    save_svg(console, tmp_path / "a.svg")
     picture = (tmp_path / "a.svg").read_text()
     links = re.findall(r"https?://[^\s\"')]+", picture)
     assert set(links) <= {"http://www.w3.org/2000/svg", "https://www.textualize.io"}

@@ -7,14 +7,14 @@ from soar.experiments.experiment import Experiment
 from soar.experiments.result import Cell, Result
 
 _TEST_IMAGES = {"cifar10": 10_000, "svhn": 26_032}
-# Every number that the paper prints under SimBA is a multiple of 1/3000: three trainings, 1,000 images.
+# Every number that the paper prints under SimBA is a multiple of 1/3000: three training runs, 1,000 images.
 _SIMBA_IMAGES = 1_000
 
 
 def printed(table: Experiment) -> Result:
     """Return the paper's own numbers as if they had been measured here.
 
-    A printed standard deviation stands for three trainings; accuracies have the interval of the test images,
+    A printed standard deviation is that of three training runs; accuracies have the interval of the images,
     since nobody knows which of them were correctly classified. All other numbers have no interval.
 
     Args:

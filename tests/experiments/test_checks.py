@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from soar.errors import UserError
-from soar.experiments.checks import Check, Decision, Rows, decide
+from soar.experiments.checks import ClaimCheck, Decision, Rows, decide
 from soar.experiments.result import Cell
 
 
@@ -27,7 +27,7 @@ ALL = ("low", "alike", "high")
 
 
 def look(numbers: Rows = ROWS, /, **fields: Any) -> Decision:
-    return decide([Check(**fields)], numbers)
+    return decide([ClaimCheck(**fields)], numbers)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_check_is_held_not_held_or_undecided_by_its_interval(fields: dict[str,
     assert look(**fields).verdict == verdict
 
 
-HELD, NOT, OPEN = (Check(rows="high", columns="A", over=over) for over in (40.0, 60.0, 50.0))
+HELD, NOT, OPEN = (ClaimCheck(rows="high", columns="A", over=over) for over in (40.0, 60.0, 50.0))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ HELD, NOT, OPEN = (Check(rows="high", columns="A", over=over) for over in (40.0,
         ((), "undecided"),
     ],
 )
-def test_all_checks_of_a_claim_must_hold(checks: tuple[Check, ...], verdict: str) -> None:
+def test_all_checks_of_a_claim_must_hold(checks: tuple[ClaimCheck, ...], verdict: str) -> None:
     assert decide(checks, ROWS).verdict == verdict
 
 
@@ -180,13 +180,13 @@ def test_columns_of_one_row_are_compared_seed_by_seed() -> None:
         "ADV": {"A": Cell(values=(49.0, 39.0, 59.0))},
     }
     assert look(rows, rows="SOAR", columns="A", above_columns="B").verdict == "held"
-    # Two rows are two trainings, and these vary by far more than they differ.
+    # Two rows are two training runs, and these vary by far more than they differ.
     assert look(rows, rows="SOAR", above="ADV", columns="A").verdict == "undecided"
 
 
 def test_groups_stand_for_their_rows_and_columns() -> None:
     groups = {"others": ("low", "alike"), "heads": ("A", "B")}
-    check = Check(rows="high", above=("others",), columns=("heads", "C"))
+    check = ClaimCheck(rows="high", above=("others",), columns=("heads", "C"))
     found = check.named(ALL, "ABC", groups, "mine")
     assert (found.rows, found.above, found.columns) == (("high",), ("low", "alike"), ("A", "B", "C"))
 
@@ -209,5 +209,5 @@ def test_groups_stand_for_their_rows_and_columns() -> None:
 )
 def test_a_check_of_what_is_not_there_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message) as refused:
-        Check(**fields).named(ALL, "ABC", {}, "mine")
+        ClaimCheck(**fields).named(ALL, "ABC", {}, "mine")
     assert "\n" not in str(refused.value)

@@ -118,7 +118,7 @@ def test_the_theory_is_held_against_computed_numbers() -> None:
     judged = judge(ALL["theory"].claims, Result(name="theory", rows=computed))
     failed = [one.claim.text for one in judged if one.verdict == "not held"]
     assert failed == [
-        "Eq. 1 as printed is the loss under attack, within 1 %.",
+        "Eq. 1 as printed is the loss under attack, within 1%.",
         "Proposition 1: the printed bound is no less than the maximum.",
     ]
     assert not [one for one in judged if one.verdict == "undecided"]
@@ -164,8 +164,8 @@ def _measured(correct: dict[str, torch.Tensor]) -> Result:
 
 
 def test_our_numbers_are_judged_on_the_same_examples() -> None:
-    adv = torch.arange(500) < 110  # 22 %
-    soar = torch.arange(500) < 125  # 25 %, correct wherever ADV is
+    adv = torch.arange(500) < 110  # 22%
+    soar = torch.arange(500) < 125  # 25%, correct wherever ADV is
     verdicts = {
         one.claim.text: one
         for one in judge(ALL["adv_linf"].claims, _measured({"ResNet / ADV": adv, "ResNet / SOAR": soar}))
@@ -174,7 +174,7 @@ def test_our_numbers_are_judged_on_the_same_examples() -> None:
     # b = 15, c = 0: 3 +- 1.96 sqrt(16 - 225/500) / 5
     assert held.verdict == "held"
     assert held.why == "ResNet / SOAR minus ResNet / ADV under PGD20 is 3.00 (1.45 to 4.55)"
-    other = torch.arange(500) >= 375  # 25 % again, correct where ADV is not: the same counts decide nothing
+    other = torch.arange(500) >= 375  # 25% again, correct where ADV is not: the same counts decide nothing
     judged = judge(ALL["adv_linf"].claims, _measured({"ResNet / ADV": adv, "ResNet / SOAR": other}))
     assert judged[0].verdict == "undecided"
     judged = judge(ALL["adv_linf"].claims, _measured({"ResNet / ADV": soar, "ResNet / SOAR": adv}))

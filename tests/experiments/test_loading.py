@@ -15,7 +15,7 @@ from soar.experiments.loading import folder_name, load, studies
 from soar.experiments.measure import KINDS
 
 TABLE: dict[str, Any] = {
-    "title": "two trainings",
+    "title": "two training runs",
     "recipe": "demo-soar",
     "fields": {"training": {"epochs": 2}, "seed": 3},
     "rows": [

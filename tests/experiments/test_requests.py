@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from soar.experiments.loading import load, tables
 
 from soar.experiments.cache import Cache
 from soar.experiments.experiment import Experiment, Measurement
+from soar.experiments.loading import load, tables
 from soar.experiments.requests import jobs, requests
 
 

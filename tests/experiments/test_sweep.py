@@ -19,7 +19,7 @@ from tests.experiments.tiny import FLAGS, recipe
 
 
 def swept(*robust: tuple[float, ...], seeds: int = 2) -> Result:
-    """The table of a sweep over objective.steps; points with fewer trainings than seeds are not compared."""
+    """The table of a sweep over objective.steps; points with fewer runs than seeds are not compared."""
     names = [f"objective.steps={k}" for k in range(1, len(robust) + 1)]
     rows = {
         name: {"robust": Cell(values=one), "clean": Cell(values=one)}
@@ -97,7 +97,7 @@ def test_a_sweep_has_a_largest_number_of_trainings() -> None:
     values = ",".join(f"0.{number}1" for number in range(100))
     grid = parse([f"lr={values}", f"weight_decay={values}"])
     assert len(Sweep(recipe="demo-robust", grid=grid).places()) == 10_000
-    with pytest.raises(UserError, match="got 20,000 trainings, expected at most 10,000 in a sweep"):
+    with pytest.raises(UserError, match="got 20,000 training runs, expected at most 10,000 in a sweep"):
         Sweep(recipe="demo-robust", grid=grid, seeds=2).places()
 
 

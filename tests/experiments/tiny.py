@@ -1,4 +1,4 @@
-"""Trainings of a second or two on the bundled data, as jobs."""
+"""Training runs of a second or two on the bundled data, as jobs."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ ATTACKS: list[Any] = [
 
 
 class Items(Dataset[Any]):
-    """A data set of given items."""
+    """A dataset of given items."""
 
     def __init__(self, items: list[Any]) -> None:
         self.items = items

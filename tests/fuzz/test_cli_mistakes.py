@@ -73,7 +73,10 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> World:
         ([*EXTERNAL, "torch.nn:Flatten", "--weights", "pipe.pt"], "--weights: pipe.pt does not exist"),
         (["export", "run", "--format", "onnx", "--output", "pipe"], "--output: pipe exists already"),
         ([*SWEEP, "lr=1,2", "--seeds", "1000000000"], "--seeds: got 1000000000, expected at most 100"),
-        ([*SWEEP, f"lr={MILLION}"], "--grid: got 1,000,000 trainings, expected at most 10,000 in a sweep"),
+        (
+            [*SWEEP, f"lr={MILLION}"],
+            "--grid: got 1,000,000 training runs, expected at most 10,000 in a sweep",
+        ),
         ([*SWEEP, "lr=" + "1," * 1_000_000 + "1"], "expected every value once"),
         ([*SWEEP, "lr=1,2", "--jobs", "1000000"], "--jobs: got 1000000, expected at most 1024"),
         (["reproduce", "all", "--scale", "small", "--seeds", "1000000"], "--seeds: got 1000000, expected"),

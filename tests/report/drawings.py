@@ -25,7 +25,7 @@ def parsed(drawing: str) -> ElementTree.Element:
 
 
 def check_inside(root: ElementTree.Element) -> None:
-    """All absolute places and all words, as wide as they are guessed to be, lie inside the picture."""
+    """All absolute places and all words, as wide as they are guessed to be, lie inside the image."""
     _, _, wide, high = map(float, root.get("viewBox", "").split())
     assert (wide, high) < (1000, 1000)
     for x, y in places(root):

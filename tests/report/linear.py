@@ -46,5 +46,5 @@ def away(target: Target, row: int) -> Tensor:
 
 
 def pixels(png: bytes) -> Tensor:
-    """The gray levels of a picture."""
+    """The gray levels of an image."""
     return torch.from_numpy(np.array(Image.open(io.BytesIO(png)))).to(torch.int64)

@@ -55,7 +55,7 @@ def made_content(runs: int = 2, *, size: int = 32, examples: int = 1000) -> tupl
 
     Args:
         runs: how many
-        size: height and width of the pictures, which have three colors
+        size: height and width of the images, which have three colors
         examples: how many images were assessed
     """
     return tuple(_run(place, size, examples) for place in range(runs))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from soar.report.cache import Cache
+from soar.report.cache import ReportCache
 from soar.report.sections.gallery import Frame, GalleryImage
 
 IMAGE = GalleryImage(
@@ -16,8 +16,8 @@ IMAGE = GalleryImage(
 )
 
 
-def cache(folder: Path, fingerprint: str = "a", lines: list[str] | None = None) -> Cache:
-    return Cache(folder, fingerprint, say=([] if lines is None else lines).append)
+def cache(folder: Path, fingerprint: str = "a", lines: list[str] | None = None) -> ReportCache:
+    return ReportCache(folder, fingerprint, say=([] if lines is None else lines).append)
 
 
 def test_what_was_kept_comes_back_as_it_was_and_is_not_computed_again(tmp_path: Path) -> None:

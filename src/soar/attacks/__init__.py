@@ -3,7 +3,7 @@
 from soar.attacks.apgd import APGD
 from soar.attacks.attack import ATTACKS, Answer, Attack, Examples, Planned
 from soar.attacks.contract import check_attack
-from soar.attacks.engine import Progress, run
+from soar.attacks.engine import AttackProgress, run
 from soar.attacks.fab import FAB
 from soar.attacks.minimal_norm import minimal_norm
 from soar.attacks.oracle import perturb
@@ -22,10 +22,10 @@ __all__ = [
     "PGD",
     "Answer",
     "Attack",
+    "AttackProgress",
     "Examples",
     "Outcomes",
     "Planned",
-    "Progress",
     "SimBA",
     "Square",
     "Transfer",

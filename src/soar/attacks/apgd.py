@@ -50,7 +50,7 @@ class APGD(Ascent[APGDState]):
         steps: how many gradients are followed
         restarts: how many random starts each example gets
         loss: what to climb: ce, margin or dlr; with two classes dlr is the margin
-        targets: 0 to climb away from the label; otherwise climb towards each of this many of the most
+        targets: 0 to climb away from the label; otherwise climb toward each of this many of the most
             likely wrong classes at the clean image in turn, one run each, at most all wrong classes
 
     Raises:
@@ -71,7 +71,7 @@ class APGD(Ascent[APGDState]):
 
     @property
     def label(self) -> str:
-        """Name the loss, or T for targeted dlr, and the numbers that AutoAttack sets otherwise."""
+        """Return the label: the loss, or T for targeted dlr, and what differs from AutoAttack."""
         loss = self.loss if self.loss == "margin" else self.loss.upper()
         name = f"APGD-{loss}"
         if self.targets:
@@ -131,7 +131,7 @@ def apgd_t(*, steps: int = _STEPS, targets: int = _TARGETS, restarts: int = 1) -
     """Auto-PGD on the targeted DLR loss, one run for each of the likely wrong classes.
 
     Args:
-        steps: how many gradients are followed towards each target
+        steps: how many gradients are followed toward each target
         targets: how many classes are tried, at most all wrong ones
         restarts: how many random starts each target gets
 

@@ -54,7 +54,7 @@ class Ascent(Attack[A]):
         return state.step < self.steps
 
     def score(self, logits: Tensor, state: A) -> Tensor:
-        """Return the loss, towards the target where there is one."""
+        """Return the loss, toward the target where there is one."""
         labels, target = state.examples.labels, state.target
         if callable(self.loss):
             return self.loss(logits, labels)

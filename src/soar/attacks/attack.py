@@ -4,7 +4,7 @@ An attack is a frozen recipe of numbers with no model in it. It never loops and 
 
 1. `start` makes a state for some examples, tensors whose first dimension counts them;
 2. `query` returns the point at which each example is evaluated next;
-3. `update` takes the model's answer and moves on;
+3. `update` takes the model's outputs there and moves on;
 4. `exhausted` returns which examples have used up the budget.
 
 Every operation treats examples independently. That is what lets the engine mix examples at different
@@ -77,7 +77,7 @@ class Examples:
 
 
 class Answer(NamedTuple):
-    """The model's answer at the points that an attack queried."""
+    """The model's outputs at the points that an attack queried."""
 
     logits: Tensor
     loss: Tensor
@@ -142,7 +142,7 @@ class Attack(Protocol[S]):
         """Return the number that each example climbs."""
 
     def update(self, state: S, answer: Answer, threat: Threat) -> S:
-        """Take the model's answer and move on."""
+        """Take the model's outputs and move on."""
 
     def exhausted(self, state: S) -> Tensor:
         """Return for each example whether the budget is used up."""

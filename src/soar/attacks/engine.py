@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from soar import values
 from soar.attacks.attack import Attack, Examples, S, require_attack
 from soar.attacks.oracle import is_fooled, precise, query_model
-from soar.attacks.queue import Job, Queue
+from soar.attacks.queue import Queue, QueueEntry
 from soar.attacks.record import Outcomes, Record
 from soar.attacks.states import cut, join, select, size
 from soar.errors import UserError
@@ -28,7 +28,7 @@ from soar.threat import Threat, require_threat
 
 
 @dataclass(frozen=True)
-class Progress:
+class AttackProgress:
     """How far a run is; handed to the caller after every batch."""
 
     settled: list[int]
@@ -41,7 +41,7 @@ class Progress:
     """an estimate of the share of the work that is done"""
 
 
-Listener = Callable[[Progress, Outcomes], None]
+Listener = Callable[[AttackProgress, Outcomes], None]
 
 
 def run(
@@ -163,7 +163,7 @@ class _Session(Generic[S]):
             robust += int(self.outcomes.robust[settled].sum())
             if progress is not None:
                 share = self.queue.share(self.evaluated)
-                progress(Progress(settled, done, len(self.rows), robust, share), self.outcomes)
+                progress(AttackProgress(settled, done, len(self.rows), robust, share), self.outcomes)
 
     def _refill(self, active: S | None, parked: S | None) -> tuple[S | None, S | None]:
         """Let waiting examples take free places, those of examples that need no gradient included."""
@@ -177,7 +177,7 @@ class _Session(Generic[S]):
         active = select(active, wanted)
         return self._add(active, self.queue.take(self.batch_size - size(active))), parked
 
-    def _add(self, state: S | None, jobs: list[Job]) -> S | None:
+    def _add(self, state: S | None, jobs: list[QueueEntry]) -> S | None:
         """Start the attack on further jobs and put them behind the others."""
         if not jobs:
             return state
@@ -211,7 +211,7 @@ class _Session(Generic[S]):
         settled = []
         ended = (rows, batch.examples.entry, fooled, self.outcomes.forward[rows])
         for row, entry, was_fooled, asked in zip(*(one[leaving].tolist() for one in ended), strict=True):
-            job = Job(row, entry)
+            job = QueueEntry(row, entry)
             # Two entries of one example may end in the same batch.
             if not self.queue.is_canceled(job) and self.queue.finish(job, fooled=was_fooled, asked=asked):
                 settled.append(row)
@@ -222,7 +222,7 @@ class _Session(Generic[S]):
         if state is None:
             return None
         jobs = zip(state.examples.row.tolist(), state.examples.entry.tolist(), strict=True)
-        keep = [not self.queue.is_canceled(Job(*job)) for job in jobs]
+        keep = [not self.queue.is_canceled(QueueEntry(*job)) for job in jobs]
         if all(keep):
             return state
         return select(state, torch.tensor(keep, device=state.examples.x.device)) if any(keep) else None

@@ -69,7 +69,7 @@ class FAB(Attack[BorderState]):
             to eps / 2 away
         alpha: the largest weight of the projection of the image itself
         eta: how far to overshoot the border; 1 is not at all
-        beta: how far to go back towards the image from beyond the border; 1 is not at all
+        beta: how far to go back toward the image from beyond the border; 1 is not at all
 
     Raises:
         UserError: if a number makes no sense
@@ -104,7 +104,7 @@ class FAB(Attack[BorderState]):
 
     @property
     def label(self) -> str:
-        """Name the attack, with the numbers that are not those of AutoAttack."""
+        """Return the label: the attack, with the numbers that are not those of AutoAttack."""
         parts = [
             "FAB-T",
             f"{self.targets} targets" if self.targets != _TARGETS else "",

@@ -66,7 +66,7 @@ def nearest(points: Tensor, normal: Tensor, value: Tensor, threat: Threat) -> Te
 def step_over(
     points: Tensor, x: Tensor, value: Tensor, gradient: Tensor, threat: Threat, *, alpha: float, eta: float
 ) -> Tensor:
-    """Step over the border of the linearized model, with a pull towards the image.
+    """Step over the border of the linearized model, with a pull toward the image.
 
     x_{k+1} = clip((1 - a) (x_k + eta d_1) + a (x_0 + eta d_2)), see `FAB`.
 

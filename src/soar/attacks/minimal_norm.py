@@ -93,7 +93,7 @@ def minimal_norm(
 
 
 def _search(model: nn.Module, attack: FAB, threat: Threat, examples: Examples, entries: int) -> Nearest:
-    """Run the attack to its end towards every target, and keep the nearest point of all."""
+    """Run the attack to its end toward every target, and keep the nearest point of all."""
     points, norm = examples.x.clone(), examples.x.new_full((len(examples.x),), torch.inf)
     for entry in range(entries):
         state = attack.start(replace(examples, entry=torch.full_like(examples.entry, entry)), threat)

@@ -103,7 +103,7 @@ class PGD(Ascent[ClimbState]):
 
     @property
     def label(self) -> str:
-        """Name the attack with its steps, loss, targets and restarts."""
+        """Return the label: the attack with its steps, loss, targets and restarts."""
         loss = self.loss if isinstance(self.loss, str) else getattr(self.loss, "__name__", "custom")
         parts = [
             f"PGD-{self.steps}",
@@ -172,7 +172,7 @@ class FGSM(PGD):
 
     @property
     def label(self) -> str:
-        """Name the attack."""
+        """Return the label: the attack."""
         return super().label.replace("PGD-1", "FGSM")
 
     def step_length(self, eps: Fraction) -> float:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 _SECONDS_BETWEEN = 1.0
 
 
-class Job(NamedTuple):
+class QueueEntry(NamedTuple):
     """One restart or target of one example."""
 
     row: int
@@ -33,10 +33,10 @@ class Queue:
 
     >>> queue = Queue([7], entries=3)
     >>> queue.take(2), queue.take_ahead(2)
-    ([Job(row=7, entry=0)], [])
-    >>> queue.finish(Job(7, 0), fooled=False), queue.take(2), queue.take_ahead(2)
-    (False, [Job(row=7, entry=1)], [Job(row=7, entry=2)])
-    >>> queue.finish(Job(7, 1), fooled=True), queue.is_canceled(Job(7, 2))
+    ([QueueEntry(row=7, entry=0)], [])
+    >>> queue.finish(QueueEntry(7, 0), fooled=False), queue.take(2), queue.take_ahead(2)
+    (False, [QueueEntry(row=7, entry=1)], [QueueEntry(row=7, entry=2)])
+    >>> queue.finish(QueueEntry(7, 1), fooled=True), queue.is_canceled(QueueEntry(7, 2))
     (True, True)
     """
 
@@ -53,13 +53,13 @@ class Queue:
         self._first = self._first_asked = self._first_survived = 0
         self._share, self._estimated_at = 0.0, -_SECONDS_BETWEEN
 
-    def take(self, count: int) -> list[Job]:
+    def take(self, count: int) -> list[QueueEntry]:
         """Start examples that have nothing under way, at most `count` of them."""
         return [self._start(self._waiting.popleft()) for _ in range(min(count, len(self._waiting)))]
 
-    def take_ahead(self, count: int) -> list[Job]:
+    def take_ahead(self, count: int) -> list[QueueEntry]:
         """Start further entries of survivors that have some under way, to fill an emptying batch."""
-        jobs: list[Job] = []
+        jobs: list[QueueEntry] = []
         while len(jobs) < count:
             able = [
                 row for row in self._survivors if self._live.get(row) and self._next[row] < self._solved[row]
@@ -69,7 +69,7 @@ class Queue:
             jobs += [self._start(row) for row in able[: count - len(jobs)]]
         return jobs
 
-    def finish(self, job: Job, *, fooled: bool, asked: int = 0) -> bool:
+    def finish(self, job: QueueEntry, *, fooled: bool, asked: int = 0) -> bool:
         """End an entry, and return whether that settles the example.
 
         Args:
@@ -133,12 +133,12 @@ class Queue:
         found, self._canceled = self._canceled, False
         return found
 
-    def is_canceled(self, job: Job) -> bool:
+    def is_canceled(self, job: QueueEntry) -> bool:
         """Return whether an earlier entry of the example has succeeded."""
         return job.entry > self._solved[job.row]
 
-    def _start(self, row: int) -> Job:
+    def _start(self, row: int) -> QueueEntry:
         entry = self._next[row]
         self._next[row] = entry + 1
         self._live[row].add(entry)
-        return Job(row, entry)
+        return QueueEntry(row, entry)

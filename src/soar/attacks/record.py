@@ -26,7 +26,7 @@ class Outcomes:
     """backward passes"""
     predictions: Tensor
     """the class predicted at the point that fools the model; the label where there is none; the prediction of
-    the clean image where that is wrong already"""
+    the clean image where it is misclassified"""
 
 
 class Record:

@@ -92,7 +92,7 @@ class SimBA(Attack[SimBAState]):
 
     @property
     def label(self) -> str:
-        """Name the attack, with what differs from the plain one."""
+        """Return the label: the attack, with what differs from the plain one."""
         parts = [
             "SimBA" if self.queries == _QUERIES else f"SimBA-{self.queries}",
             "DCT" if self.basis == "dct" else "",

@@ -82,7 +82,7 @@ class Square(Attack[SquareState]):
 
     @property
     def label(self) -> str:
-        """Name the attack, with the numbers that differ from AutoAttack's."""
+        """Return the label: the attack, with the numbers that differ from AutoAttack's."""
         parts = [
             "Square" if self.queries == _QUERIES else f"Square-{self.queries}",
             f"p {float(self.p):g}" if self.p != _SHARE else "",
@@ -110,7 +110,7 @@ class Square(Attack[SquareState]):
         return SquareState(examples, keys, points, lowest, points, step, moves, step)
 
     def score(self, logits: Tensor, state: SquareState) -> Tensor:
-        """Return the margin, towards the goal where there is one."""
+        """Return the margin, toward the goal where there is one."""
         return margin(state.examples, logits)
 
     def update(self, state: SquareState, answer: Answer, threat: Threat) -> SquareState:

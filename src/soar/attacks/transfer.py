@@ -77,7 +77,7 @@ class Transfer(Shown[ShownState]):
 
     @property
     def label(self) -> str:
-        """Name the attack and its source."""
+        """Return the label: the attack and its source."""
         return f"{self.attack.label} from {self.source_name}"
 
     def start(self, examples: Examples, threat: Threat) -> ShownState:

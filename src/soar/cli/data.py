@@ -1,4 +1,4 @@
-"""`soar data`: list, fetch and verify data sets."""
+"""`soar data`: list, fetch and verify datasets."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 from soar.errors import UserError, printable
 
-DESCRIPTION = "List data sets, fetch their files, verify that they are whole."
+DESCRIPTION = "List datasets, fetch their files, verify that they are whole."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `list`, `fetch NAME` and `verify NAME`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    _add_action(actions, "list", "show every data set and whether it is here")
-    fetch = _add_action(actions, "fetch", "get the files of a data set")
-    verify = _add_action(actions, "verify", "check every file of a data set against its md5")
+    _add_action(actions, "list", "show every dataset and whether it is here")
+    fetch = _add_action(actions, "fetch", "get the files of a dataset")
+    verify = _add_action(actions, "verify", "check every file of a dataset against its md5")
     for action in (fetch, verify):
         action.add_argument("name", metavar="NAME", help="such as cifar10; see `soar data list`")
     fetch.add_argument(
@@ -35,7 +35,7 @@ def _add_action(
         "--root",
         type=Path,
         metavar="DIR",
-        help="the folder of all data sets (default: SOAR_DATA, else ~/.cache/soar/data)",
+        help="the folder of all datasets (default: SOAR_DATA, else ~/.cache/soar/data)",
     )
     return action
 

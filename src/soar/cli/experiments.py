@@ -23,7 +23,7 @@ CACHE = Path("runs") / "cache"
 
 
 def add_executor_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare who does the work, where it is kept and what is shown."""
+    """Declare what does the work, where it is kept and what is shown."""
     parser.add_argument(
         "--jobs",
         type=int,
@@ -55,7 +55,7 @@ def add_executor_flags(parser: argparse.ArgumentParser) -> None:
         help=f"networks and numbers of earlier experiments (default: {CACHE})",
     )
     parser.add_argument("--device", default="auto", metavar="|".join(DEVICES), help="where to compute")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all data sets")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all datasets")
     parser.add_argument("--plan", action="store_true", help="show what would be done, and do nothing")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
@@ -98,7 +98,7 @@ def carry_out(
         experiments: what to measure
         folder: where results are written
         show: prints a table and writes it into the folder
-        seeds: how many trainings each number is the mean of
+        seeds: how many training runs each number is the mean of
         only: rows to work on; all when empty
         weights: files of the user's own by row
         again: returns the command that measures an experiment

@@ -1,4 +1,4 @@
-"""`soar train RECIPE --plan`: the cost of a training, before it begins."""
+"""`soar train RECIPE --plan`: the cost of a training run, before it begins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def print_plan(arguments: argparse.Namespace, recipe: Recipe) -> None:
-    """Measure the cost of a training, or only count where there is nothing to measure on, and print it.
+    """Measure the cost of a training run, or only count where there is nothing to measure on, and print it.
 
     Args:
         arguments: arguments of `soar train`
@@ -108,7 +108,7 @@ def _lines(recipe: Recipe, trainer: Trainer, cost: TrainingCost, origin: str, st
         ("model", f"{recipe.model['name']}: {cost.parameters:,} parameters"),
         *([("start", start)] if start else []),
         ("objective", f"{recipe.objective['name']} within {trainer.threat}"),
-        ("batches", f"{batch} images{each}, {cost.updates_per_epoch:,} an epoch"),
+        ("batches", f"{batch} images{each}, {cost.updates_per_epoch:,} per epoch"),
         ("updates", f"{cost.number:,} in {cost.epochs:g} epochs"),
         *_updates(cost),
         *_validation(cost),
@@ -124,11 +124,11 @@ def _lines(recipe: Recipe, trainer: Trainer, cost: TrainingCost, origin: str, st
 def _updates(cost: TrainingCost) -> list[tuple[str, str]]:
     rows = []
     for phase in cost.updates:
-        passes = f"{phase.forwards} passes forwards and {phase.backwards} backwards"
+        passes = f"{phase.forwards} forward and {phase.backwards} backward passes"
         timed = ""
         if phase.seconds is not None:
             each = 1000 * phase.seconds / (phase.forwards + phase.backwards)
-            timed = f"; {_number(phase.seconds)} s, {_number(each)} ms a pass"
+            timed = f"; {_number(phase.seconds)} s, {_number(each)} ms per pass"
         name = f"{phase.times:,} of them" if len(cost.updates) > 1 else "an update"
         rows.append((name, f"{passes}, {phase.flop / 1e9:,.4g} GFLOP{timed}"))
     return rows
@@ -139,7 +139,7 @@ def _validation(cost: TrainingCost) -> list[tuple[str, str]]:
     if phase is None:
         return [("validation", "none, because no images are held out")]
     timed = "" if phase.seconds is None else f"; {_number(phase.seconds)} s"
-    passes = f"at most {phase.forwards} passes forwards and {phase.backwards} backwards each{timed}"
+    passes = f"at most {phase.forwards} forward and {phase.backwards} backward passes each{timed}"
     share = f"{percent(cost.validation_share)} of the {'work' if cost.seconds is None else 'time'}"
     return [
         ("validation", f"{phase.times} times {phase.images:,} images, {passes}"),
@@ -151,8 +151,8 @@ def _time(cost: TrainingCost, origin: str) -> str:
     if cost.seconds is None:
         return f"unknown ({origin})"
     rate = cost.flop / cost.seconds / cost.processes / 1e9
-    each = " a process" if cost.processes > 1 else ""
-    whole = f"{duration(cost.seconds)}, {duration(cost.seconds / cost.epochs)} an epoch"
+    each = " per process" if cost.processes > 1 else ""
+    whole = f"{duration(cost.seconds)}, {duration(cost.seconds / cost.epochs)} per epoch"
     return f"{whole} ({origin}, {_number(rate)} GFLOP/s{each})"
 
 

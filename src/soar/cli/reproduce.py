@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ROW",
         help="work on these rows now; the others show what was found earlier",
     )
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="trainings of each (default: 1)")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="training runs each (default: 1)")
     parser.add_argument(
         "--weights",
         action="append",

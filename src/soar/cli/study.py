@@ -21,7 +21,7 @@ DESCRIPTION = "Train several networks that differ in a few fields, attack them a
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the study and the flags that are not fields of its recipes."""
     parser.usage = "soar study STUDY [--FIELD VALUE ...]"
-    parser.epilog = "fields of `soar train` may be set for all trainings at once, such as --epochs 1"
+    parser.epilog = "fields of `soar train` may be set for all training runs at once, such as --epochs 1"
     parser.add_argument("study", metavar="STUDY", help="a name of `soar list studies`, or FILE.toml")
     parser.add_argument(
         "--output",
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="work on this row now (repeat for several); the others later, or in another process",
     )
     parser.add_argument("--examples", type=int, metavar="N", help="images to attack")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="trainings of each (default: 1)")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="training runs each (default: 1)")
     add_executor_flags(parser)
 
 
@@ -61,9 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
 
 
-def show(
-    result: Result, study: Experiment, folder: Path, cache: Path, *, picture: Path | None = None
-) -> None:
+def show(result: Result, study: Experiment, folder: Path, cache: Path, *, figure: Path | None = None) -> None:
     """Print the table; keep it with its numbers, and link to every run that is there.
 
     Args:
@@ -71,11 +69,11 @@ def show(
         study: the study
         folder: where to keep it
         cache: where networks are
-        picture: an SVG file to draw it into as well
+        figure: an SVG file to draw it into as well
     """
     from rich.console import Console
 
-    from soar.evaluation.table import save_picture
+    from soar.evaluation.table import save_svg
     from soar.experiments.show import terminal
 
     worst = {row: cells["worst case"].ours for row, cells in result.rows.items() if "worst case" in cells}
@@ -84,8 +82,8 @@ def show(
     terminal.table(console, result, marked=max(known, key=lambda row: known[row], default=""))
     result.save(folder / "study.json")
     link_runs(study, folder, cache)
-    if picture is not None:
-        save_picture(console, picture)
+    if figure is not None:
+        save_svg(console, figure)
     files.write(folder / "study.txt", terminal.text_of(console))
 
 

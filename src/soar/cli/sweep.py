@@ -20,7 +20,7 @@ DESCRIPTION = "Train a recipe at every point of a grid, select on validation rob
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the recipe, the grid and the flags that are not fields of the recipe."""
     parser.usage = "soar sweep RECIPE --grid FIELD=VALUE,VALUE [--grid ...] [--FIELD VALUE ...]"
-    parser.epilog = "fields of `soar train` may be set for all trainings at once, such as --epochs 1"
+    parser.epilog = "fields of `soar train` may be set for all training runs at once, such as --epochs 1"
     parser.add_argument("recipe", metavar="RECIPE", help="a name of `soar list recipes`, or FILE.toml")
     parser.add_argument(
         "--grid",
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FIELD=VALUES",
         help="values to try, such as objective.beta=1,3,5; several grids are multiplied",
     )
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="trainings of each (default: 1)")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="training runs each (default: 1)")
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="folder of the result (default: CACHE/sweeps/RECIPE-HASH)"
     )

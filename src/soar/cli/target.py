@@ -35,7 +35,7 @@ def add_target_flags(parser: argparse.ArgumentParser, *, examples: str) -> None:
         f"{parser.prog} RUN [flags] | {parser.prog} --model MODULE:CALLABLE --weights FILE --data NAME"
     )
     add_model_flags(parser)
-    parser.add_argument("--data", metavar="NAME", help="data set (default: that of the run)")
+    parser.add_argument("--data", metavar="NAME", help="dataset (default: that of the run)")
     parser.add_argument("--split", choices=("test", "validation", "train"), default="test")
     parser.add_argument("--examples", type=int, metavar="N", help=f"only the first N images ({examples})")
     parser.add_argument("--norm", choices=("linf", "l2"), help="default: that of the run, else linf")

@@ -2,7 +2,8 @@
 
 `Counter` counts whatever runs while it is entered. `count_objective` and `count_attack` count one update of
 an objective and one attack on a stand-in network: passes do not depend on the network, and their work in
-forward passes hardly does. `soar.cost.training` adds up whole trainings, `soar.cost.step` times single steps.
+forward passes hardly does. `soar.cost.training` adds up whole training runs,
+`soar.cost.step` times single steps.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ class PassCount(NamedTuple):
     """The passes of each image through a network.
 
     Args:
-        forwards: forward passes
-        backwards: backward passes
+        forwards: how many go forward
+        backwards: how many go back
         work: floating-point operations of all of them, in forward passes of the same images
     """
 

@@ -159,10 +159,10 @@ class TrainingCost:
 
 
 def count_training(trainer: Trainer) -> TrainingCost:
-    """Count the passes and operations of a training on a few images; nothing is timed and nothing is written.
+    """Count the passes and operations of a training run on a few images; nothing is timed or written.
 
     Args:
-        trainer: a trainer made for this purpose, which is not fit for training afterwards
+        trainer: a trainer made for this purpose, which is not fit for training afterward
     """
     with closing(batches_of(trainer)) as batches:
         few = Batch(*(part[:_FEW_IMAGES] for part in next(batches)))
@@ -176,12 +176,12 @@ def count_training(trainer: Trainer) -> TrainingCost:
 
 
 def measure_training(trainer: Trainer, clock: Clock = time.perf_counter) -> TrainingCost:
-    """Count the work of a training, and time a few updates and a short attack of it.
+    """Count the work of a training run, and time a few updates and a short attack of it.
 
     In several processes all of them call this; updates then include the exchange of gradients.
 
     Args:
-        trainer: a trainer made for this purpose, which is not fit for training afterwards
+        trainer: a trainer made for this purpose, which is not fit for training afterward
         clock: returns seconds, from any origin
     """
 

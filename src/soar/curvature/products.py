@@ -102,7 +102,7 @@ def gauss_newton_product(
     r"""Return \( J^T (diag(p) - p p^T) J z \) for softmax cross-entropy, J the Jacobian of the logits.
 
     That is \( H_s z \) without the curvature of the logits themselves: exact almost everywhere for networks
-    that are linear between kinks. It needs no step, one forward pass of dual numbers and one pass backwards,
+    that are linear between kinks. It needs no step, one forward pass of dual numbers and one backward pass,
     and does not depend on the label.
 
     Args:

@@ -1,6 +1,6 @@
-"""Data sets by name, as bytes in memory, and training batches.
+"""Datasets by name, as bytes in memory, and training batches.
 
-Names are imported when first used, so that listing and fetching data sets does not import torch.
+Names are imported when first used, so that listing and fetching datasets does not import torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every data set by name: what it is, which files it has, where they are, and how they are read.
+"""Every dataset by name: what it is, which files it has, where they are, and how they are read.
 
 Nothing here needs torch, so that names can be listed and files fetched without waiting for it.
 """
@@ -58,7 +58,7 @@ for _row in (
 
 @dataclass(frozen=True)
 class Holding:
-    """The files of a named data set and the folder they belong in."""
+    """The files of a named dataset and the folder they belong in."""
 
     folder: Path
     files: tuple[File, ...]
@@ -69,28 +69,28 @@ class Holding:
 
 
 def holding(name: str, root: Path | None = None) -> Holding:
-    """Return which files a named data set has and where.
+    """Return which files a named dataset has and where.
 
     Args:
-        name: a data set of the package's own list
-        root: the folder of all data sets; chosen by `data_root` when None
+        name: a dataset of the package's own list
+        root: the folder of all datasets; chosen by `data_root` when None
 
     Raises:
-        UserError: there is no such data set
+        UserError: there is no such dataset
     """
     if name == BUNDLED:
         return Holding(BUNDLED_FOLDER, BUNDLED_FILES)
     if name not in FETCHABLE:
-        raise unknown("data set", name, [*FETCHABLE, BUNDLED], "soar data")
+        raise unknown("dataset", name, [*FETCHABLE, BUNDLED], "soar data")
     return Holding(data_root(root) / name, FETCHABLE[name])
 
 
 def read(name: str, root: Path | None = None) -> Dataset:
-    """Read a data set by name: one of the list, `folder:DIR`, `FILE.npz` or `npz:FILE`.
+    """Read a dataset by name: one of the list, `folder:DIR`, `FILE.npz` or `npz:FILE`.
 
     Args:
-        name: which data set
-        root: the folder of the data sets that were fetched; chosen by `data_root` when None
+        name: which dataset
+        root: the folder of the datasets that were fetched; chosen by `data_root` when None
 
     Raises:
         UserError: the name is unknown, files are missing, or they are malformed
@@ -106,12 +106,12 @@ def read(name: str, root: Path | None = None) -> Dataset:
         return _read(kind, own)
     if name not in FETCHABLE and name != BUNDLED:
         names = [*FETCHABLE, BUNDLED, "folder:DIR", "FILE.npz"]
-        raise unknown("data set", name, names, "data.name, --data")
+        raise unknown("dataset", name, names, "data.name, --data")
     held = holding(name, root)
     if missing := held.missing():
         place = f" --root {root}" if root is not None else ""
         raise UserError(
-            f"data set '{name}' is not in {held.folder} ({missing[0]} is missing); "
+            f"dataset '{name}' is not in {held.folder} ({missing[0]} is missing); "
             f"run `soar data fetch {name}{place}`, or say where it is with --root or SOAR_DATA"
         )
     return _read(name, held.folder)
@@ -127,7 +127,7 @@ def _read(kind: str, path: Path) -> Dataset:
 
 
 def data_root(root: Path | None = None) -> Path:
-    """Return the folder with one sub-folder per data set.
+    """Return the folder with one sub-folder per dataset.
 
     Args:
         root: the folder that the user named; by default the environment variable SOAR_DATA, and

@@ -1,4 +1,4 @@
-"""A data set in memory: images as bytes, labels, and the stable identity of every example."""
+"""A dataset in memory: images as bytes, labels, and the stable identity of every example."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Dataset:
 
 
 def from_files(name: str, classes: tuple[str, ...], train: Split | None, test: Split) -> Dataset:
-    """Return a data set as its files hold it, with no validation examples yet.
+    """Return a dataset as its files hold it, with no validation examples yet.
 
     Args:
         name: the file or folder
@@ -112,7 +112,7 @@ def class_names(names: Iterable[str], where: str) -> tuple[str, ...]:
         where: the file, for the message
 
     Raises:
-        UserError: there are more than any data set has a use for
+        UserError: there are more than any dataset has a use for
     """
     shown = tuple(printable(name, _LONGEST_NAME) for name in islice(names, MOST_CLASSES + 1))
     if len(shown) > MOST_CLASSES:

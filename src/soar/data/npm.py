@@ -49,7 +49,7 @@ def cifar10_files(folder: Path, files: Sequence[File]) -> Iterator[tuple[File, b
     with temporary_folder(folder) as temporary:
         archive = _pack(temporary, sum(bounds.values()))
         with parsing(_WHERE, "damaged"):
-            # The labels are behind the pictures, so the package is read twice.
+            # The labels are behind the images, so the package is read twice.
             texts = dict(_read(archive, bounds, (_TRAIN_LABELS, _TEST_LABELS)))
             labels = [label for name in (_TRAIN_LABELS, _TEST_LABELS) for label in json.loads(texts[name])]
             ends = np.cumsum([file.size // RECORD for file in files])
@@ -91,24 +91,24 @@ def _read(archive: Path, bounds: Mapping[str, int], names: Collection[str]) -> I
                 yield name, b"".join(pieces)
 
 
-def _records(picture: bytes, labels: NDArray[np.uint8]) -> bytes:
-    """Lay out a picture, one 32 x 32 image a row of pixels, as CIFAR-10's records.
+def _records(image: bytes, labels: NDArray[np.uint8]) -> bytes:
+    """Lay out an image, one 32 x 32 image per row of pixels, as CIFAR-10's records.
 
     Args:
-        picture: a PNG file of N rows of 1,024 RGB pixels
+        image: a PNG file of N rows of 1,024 RGB pixels
         labels: N bytes
 
     Returns:
         For every image its label, then its red, green and blue pixels.
 
     Raises:
-        ValueError: it is not such a picture; other exceptions for damaged ones
+        ValueError: it is not such an image; other exceptions for damaged ones
     """
     from PIL import Image
 
-    with Image.open(io.BytesIO(picture), formats=["PNG"]) as sprite:
+    with Image.open(io.BytesIO(image), formats=["PNG"]) as sprite:
         if sprite.size != (1024, len(labels)):
-            raise ValueError(f"a picture of {sprite.size}, expected (1024, {len(labels)})")
+            raise ValueError(f"an image of {sprite.size}, expected (1024, {len(labels)})")
         pixels = np.asarray(sprite.convert("RGB"))
     planes = pixels.transpose(0, 2, 1).reshape(len(pixels), -1)
     return np.concatenate([labels[:, None], planes], axis=1).tobytes()

@@ -1,7 +1,7 @@
 """Layers whose double backward is fast and lean, put in place of PyTorch's by one context.
 
-Penalties on input gradients differentiate a backward pass. PyTorch's formulas for that are right, but slow on
-CPUs for convolutions and batch norms, and missing for attention.
+Penalties on input gradients differentiate a backward pass. PyTorch's formulas for that are correct, but slow
+on CPUs for convolutions and batch norms, and missing for attention.
 """
 
 from __future__ import annotations

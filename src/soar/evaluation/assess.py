@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from soar.attacks import Outcomes, Progress
+from soar.attacks import AttackProgress, Outcomes
 from soar.attacks.attack import Planned
 from soar.distributed import current
 from soar.environment import environment
@@ -20,8 +20,7 @@ from soar.evaluation.journal import Journal, fingerprint
 from soar.evaluation.suites import Plan, describe
 from soar.evaluation.target import Target
 from soar.fuse import inference_copy
-from soar.progress import Mode
-from soar.progress import Progress as Bar
+from soar.progress import Mode, Progress
 from soar.text import percent
 
 # The engine holds what it attacks as floats, so it is given so many batches at a time, however long the data.
@@ -110,7 +109,7 @@ class Shard:
         for row in (attacked & is_known).nonzero()[:, 0].tolist():
             robust[row], forward[row], backward[row], predictions[row] = known[int(target.index[row])]
         began = time.monotonic()
-        with Bar(total, attack.label, target.progress, done=total - len(rows)) as bar:
+        with Progress(total, attack.label, target.progress, done=total - len(rows)) as bar:
             for part in rows.split(_BATCHES_AT_ONCE * target.batch_size):
                 outcomes = self._run(planned, part, bar, of=len(rows), left=int(robust.sum()))
                 robust[part], predictions[part] = outcomes.robust.cpu(), outcomes.predictions.cpu()
@@ -127,11 +126,11 @@ class Shard:
             predictions=predictions,
         )
 
-    def _run(self, planned: Planned, rows: Tensor, bar: Bar, *, of: int, left: int) -> Outcomes:
+    def _run(self, planned: Planned, rows: Tensor, bar: Progress, *, of: int, left: int) -> Outcomes:
         """Attack some rows, of so many in all; so many of all the attacked are not fooled so far."""
         index, behind = self.target.index[rows], bar.done - bar.first
 
-        def listen(progress: Progress, outcomes: Outcomes) -> None:
+        def listen(progress: AttackProgress, outcomes: Outcomes) -> None:
             if self.journal is not None and progress.settled:
                 self.journal.write(planned.attack.label, index, progress.settled, outcomes)
             bar.expect((behind + progress.share * len(rows)) / of)

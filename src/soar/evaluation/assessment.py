@@ -64,7 +64,7 @@ class AttackResult:
     """whether each example is correctly classified and stays so under the attack"""
     predictions: Tensor | None = None
     """the class predicted at the adversarial point, the label where the example is robust, and the clean
-    prediction where that is wrong already; None where they are not known"""
+    prediction where the clean image is misclassified; None where they are not known"""
     forward: Tensor
     """forward passes spent on each example"""
     backward: Tensor

@@ -20,7 +20,7 @@ def join(assessments: Sequence[Assessment]) -> Assessment:
     """Join assessments into one: any attacks on any parts of the same examples, in any order.
 
     Attacks and examples come in the order in which they are met. What belongs to the whole, such as the
-    environment, is that of the first; of several diagnoses the gravest is kept.
+    environment, is that of the first; of several diagnoses the most severe is kept.
 
     Args:
         assessments: of the same model, data, threat and seed; each attack once for each example

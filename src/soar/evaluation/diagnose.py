@@ -50,7 +50,7 @@ def diagnose(
     weights: Weights | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
-    """Check whether a model is robust or masks its gradients; the gravest finding comes first.
+    """Check whether a model is robust or masks its gradients; the most severe finding comes first.
 
     Attacks of one kind are compared with attacks of another: where those that need gradients fail and those
     that do not need them succeed, the gradients are masked. A few hundred examples are enough.

@@ -112,7 +112,7 @@ class Judgment:
 
     @property
     def severity(self) -> tuple[int, float]:
-        """What the gravest of several judgments is found by."""
+        """What the most severe of several judgments is found by."""
         return SEVERITY[self.finding], self.excess
 
 
@@ -184,7 +184,7 @@ class Thresholds:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """The checks of one model, the gravest finding first."""
+    """The checks of one model, the most severe finding first."""
 
     model: str
     data: str
@@ -215,17 +215,17 @@ class Diagnosis:
 
     @property
     def verdict(self) -> Verdict:
-        """The gravest finding: sound only if every check was run and none counts against the model."""
+        """The most severe finding: sound only if every check was run and none counts against the model."""
         return self.checks[0].finding if self.checks else "inconclusive"
 
     @property
     def against(self) -> tuple[CheckResult, ...]:
-        """The checks that count against the model, the gravest first."""
+        """The checks that count against the model, the most severe first."""
         return tuple(one for one in self.checks if one.finding in ("suspicious", "masked"))
 
     @property
     def summary(self) -> str:
-        """The gravest finding against the model in a sentence, or that there is none."""
+        """The most severe finding against the model in a sentence, or that there is none."""
         if self.against:
             return self.against[0].sentence
         count, run = len(self.checks), sum(one.was_run for one in self.checks)

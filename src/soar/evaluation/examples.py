@@ -1,4 +1,4 @@
-"""Read the examples of an evaluation: a split, two tensors or arrays, a PyTorch data set or loader."""
+"""Read the examples of an evaluation: a split, two tensors or arrays, a PyTorch dataset or loader."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def gather(data: Data) -> LabeledImages:
 
     All examples are held in memory, so that each attack gets the same pixels. Examples are identified by
     their position, which decides their random numbers; a loader that shuffles is therefore refused. While a
-    data set is read, the global generators of Python, NumPy and PyTorch are seeded, and restored afterwards:
+    dataset is read, the global generators of Python, NumPy and PyTorch are seeded, and restored afterward:
     random transforms give the same pixels at every call.
 
     Args:
-        data: a split; images (uint8, or float in [0, 1]) and labels; or a PyTorch data set or loader of them
+        data: a split; images (uint8, or float in [0, 1]) and labels; or a PyTorch dataset or loader of them
 
     Raises:
         UserError: if it is something else, or images and labels cannot be evaluated
@@ -113,7 +113,7 @@ def _loaded(data: TorchDataset[Any] | DataLoader[Any]) -> tuple[Tensor, Tensor]:
             batches = [*loader]
     except UserError:
         raise
-    except Exception as error:  # anyone's data set may fail in any way
+    except Exception as error:  # anyone's dataset may fail in any way
         raise UserError(f"data: the {type(data).__name__} fails ({first_line(error)})") from error
     for batch in batches:
         if not (isinstance(batch, tuple | list) and len(batch) == 2):
@@ -140,7 +140,7 @@ def _joined(parts: list[Tensor], name: str) -> Tensor:
 
 @contextmanager
 def _fixed_generators(own: torch.Generator | None = None, *, seed: int = _SEED) -> Iterator[None]:
-    """Seed the global generators of Python, NumPy and PyTorch, and put them back afterwards.
+    """Seed the global generators of Python, NumPy and PyTorch, and put them back afterward.
 
     Args:
         own: a generator of the loader's own, treated in the same way
@@ -171,7 +171,7 @@ def _check_order(loader: DataLoader[Any]) -> None:
     """Refuse a loader whose order of examples depends on a random generator; no example is loaded.
 
     Args:
-        loader: anyone's; that of an iterable data set has no order to look at
+        loader: anyone's; that of an iterable dataset has no order to look at
 
     Raises:
         UserError: if it shuffles, or its sampler never ends

@@ -171,7 +171,7 @@ def _article(kind: str) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    """Say what is wrong in one line of moderate length, where msgspec quotes and Python does not."""
+    """Return what is wrong in one line of moderate length, where msgspec quotes and Python does not."""
     text = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
     text = " ".join(text.split())
     return text if len(text) <= 200 else f"{text[:200]} ..."

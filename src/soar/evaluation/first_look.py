@@ -29,7 +29,7 @@ _ADVICE = "soar diagnose RUN"
 def first_look(target: Target, found: Assessment) -> Diagnosis:
     """Look for masking with what an evaluation has found already, and the gradients at a few images.
 
-    No attack is run; at most four passes forward and three backward over 128 images are made. The rules are
+    No attack is run; at most four forward and three backward passes over 128 images are made. The rules are
     those of the full diagnosis. It never raises, since a look at a result must not cost the result.
 
     Args:

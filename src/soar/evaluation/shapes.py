@@ -71,7 +71,7 @@ class CheckShape(_Shape):
 
 
 class DiagnosisShape(_RecordShape):
-    """Checks for gradient masking in one model, the gravest finding first."""
+    """Checks for gradient masking in one model, the most severe finding first."""
 
     format: Literal[3]
     kind: Literal["diagnosis"]

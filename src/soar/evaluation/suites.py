@@ -109,7 +109,7 @@ def transfer(
         source: the run folder of the model whose gradients are followed
         steps: of PGD
         step_size: of PGD
-        root: the folder of all data sets, where the source was trained on another one
+        root: the folder of all datasets, where the source was trained on another one
     """
     opened = runs.find(source)
     data = opened.data(None if root is None else values.place(root, "attack.root"))

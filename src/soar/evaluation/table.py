@@ -89,14 +89,14 @@ def protocol(assessment: Assessment) -> list[str]:
     return lines
 
 
-def save_picture(console: Console, path: Path) -> None:
-    """Write what a recording console has shown as an SVG picture that needs nothing from the network."""
+def save_svg(console: Console, path: Path) -> None:
+    """Write what a recording console has shown as an SVG image that needs nothing from the network."""
     picture = console.export_svg(title="soar demo", clear=False)
     files.write(path, re.sub(r"@font-face\s*{.*?}", "", picture, flags=re.DOTALL))
 
 
 def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
-    """Return what is printed: one block for each check, the gravest finding first.
+    """Return what is printed: one block for each check, the most severe finding first.
 
     Args:
         found: the diagnosis

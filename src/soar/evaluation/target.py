@@ -97,7 +97,7 @@ class Target:
 
         Args:
             run: a run folder with a checkpoint
-            root: the folder of all data sets
+            root: the folder of all datasets
             data: other data than the run's own
             split: which part of the data
             examples: only so many, the first ones

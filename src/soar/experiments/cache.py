@@ -167,7 +167,7 @@ def _fault_of_best(run: Path) -> str:
 
 
 def _fault_of_unfinished(run: Path) -> str:
-    """Return what keeps a training from being resumed; without any usable checkpoint it begins again."""
+    """Return what keeps a training run from being resumed; without any usable checkpoint it begins again."""
     usable = next((one for one in reversed(checkpoints.available(run)) if not checkpoints.damage(one)), None)
     if usable is None:
         return ""

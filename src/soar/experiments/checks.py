@@ -1,4 +1,4 @@
-"""Comparisons of a table's numbers: each is held, not held or undecided by a 95 % interval."""
+"""Comparisons of a table's numbers: each is held, not held or undecided by a 95% interval."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class At(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class ClaimCheck:
     """A statement about all combinations of the names in its lists, as a TOML file has it.
 
     A list may be a single name, and may have names of the file's groups in it. No row is compared with
@@ -108,7 +108,7 @@ class Check:
         columns: Collection[str],
         groups: Mapping[str, tuple[str, ...]],
         origin: str,
-    ) -> Check:
+    ) -> ClaimCheck:
         """Return the same check with the names of groups replaced by those of their rows or columns.
 
         Args:
@@ -168,7 +168,7 @@ class Check:
                 yield from ((At(row, column), At(row, other)) for other in _listed(other_columns))
 
 
-def decide(checks: Iterable[Check], rows: Rows) -> Decision:
+def decide(checks: Iterable[ClaimCheck], rows: Rows) -> Decision:
     """Decide whether all checks hold; one comparison that does not hold decides.
 
     The decision shows what it rests on: the clearest failures, the widest doubts, or the closest success.
@@ -237,7 +237,7 @@ def _loses_more(row: str, other: str, between: tuple[str, str], rows: Rows) -> D
 def _peak(names: tuple[str, ...], column: str, rows: Rows) -> Decision:
     """Show the row for which this is clearest, or else the one that comes nearest to it."""
     ends = (names[0], names[-1])
-    found = [decide([Check(rows=row, above=ends, columns=column)], rows) for row in names[1:-1]]
+    found = [decide([ClaimCheck(rows=row, above=ends, columns=column)], rows) for row in names[1:-1]]
     for verdict in ("held", "undecided"):
         some = [one for one in found if one.verdict == verdict]
         if some:
@@ -251,7 +251,7 @@ def _difference(first: At, second: At, rows: Rows) -> Estimate:
 
 
 def _minus(first: At, second: At) -> str:
-    """Name a difference without repeating what both places have in common."""
+    """Return the name of a difference without repeating what both places have in common."""
     if first.row == second.row:
         return f"{first.title}: {first.column} minus {second.column}"
     return f"{first.title} minus {second.title}{first.where}"

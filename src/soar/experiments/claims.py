@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from soar.experiments.checks import Check, Verdict, decide
+from soar.experiments.checks import ClaimCheck, Verdict, decide
 from soar.experiments.result import Result
 
 
@@ -21,7 +21,7 @@ class Claim:
 
     text: str
     source: str
-    checks: tuple[Check, ...] = field(default=(), repr=False, compare=False)
+    checks: tuple[ClaimCheck, ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def training_images(recipe: Recipe) -> int:
 
 
 def train_seconds(recipe: Recipe, device: str = "cpu") -> float:
-    """Return how long a training may take."""
+    """Return how long a training run may take."""
     options = {key: value for key, value in recipe.objective.items() if key != "name"}
     passes = count_objective(recipe.objective["name"], **options).work
     return training_images(recipe) * passes * _seconds(recipe.model, _shape(recipe), device)

@@ -1,4 +1,4 @@
-"""What an experiment is, as plain values: trainings, measurements, the rows and columns of its table."""
+"""What an experiment is, as plain values: training runs, measurements, the rows and columns of its table."""
 
 from __future__ import annotations
 
@@ -167,14 +167,14 @@ class TableRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Trainings, what is measured on them, and the table the numbers make up.
+    """Training runs, what is measured on them, and the table the numbers make up.
 
     Args:
         name: such as adv_linf
         title: what it shows, in one line
         rows: from top to bottom
         columns: names of the columns, from left to right
-        trainings: every network that some row or measurement needs, by name
+        training runs: every network that some row or measurement needs, by name
         unit: of all numbers, such as percent
         row_key: what a row is, such as method or beta
         scale: smoke, small or paper; empty for an experiment of one size

@@ -29,7 +29,7 @@ def gather(
     Args:
         experiment: what was measured
         cache: where results are kept
-        seeds: how many trainings each number is the mean of
+        seeds: how many training runs each number is the mean of
         weights: files of the user's own by row
         endings: how jobs ended, by key, to explain why a number is missing
         again: the command that would measure what is missing
@@ -66,7 +66,7 @@ def gather(
         if experiment.selects:
             found_scores = [validation_scores(folder).get("robust") for folder in folders]
             scores = [one for one in found_scores if one is not None]
-            # A mean of fewer trainings than the others have could win by luck.
+            # A mean of fewer training runs than the others have could win by luck.
             validation |= {row.name: 100 * statistics.fmean(scores)} if len(scores) == seeds else {}
     measurements = [one for row in experiment.rows for one in row.columns.values()]
     return Result(

@@ -1,4 +1,4 @@
-"""Numbers of a table with their 95 % intervals."""
+"""Numbers of a table with their 95% intervals."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 from soar.evaluation.interval import average, paired
 from soar.experiments.result import Cell
 
-# 97.5 % of Student's distribution lie below these, for 1 to 10 degrees of freedom.
+# 97.5% of Student's distribution lie below these, for 1 to 10 degrees of freedom.
 _STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 _Z = 1.959964
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its 95 % interval; the interval has no width where nothing is known about it."""
+    """A number and its 95% interval; the interval has no width where nothing is known about it."""
 
     value: float
     low: float
@@ -65,7 +65,7 @@ def difference(one: Cell, other: Cell, *, same_networks: bool = False) -> Estima
     Args:
         one: a cell with values
         other: another one with values in the same unit
-        same_networks: whether both measured the same trainings, as two columns of one row did; then the
+        same_networks: whether both measured the same training runs, as two columns of one row did; then the
             differences are taken seed by seed
 
     >>> difference(Cell(values=(12.0,)), Cell(values=(10.5,)))
@@ -98,7 +98,7 @@ def _around(value: float, below: float, above: float, spread: float) -> Estimate
 
 
 def _spread(*groups: tuple[float, ...]) -> float:
-    r"""Compute half the 95 % interval of a difference of means due to the spread of seeds (Welch, 1947).
+    r"""Compute half the 95% interval of a difference of means due to the spread of seeds (Welch, 1947).
 
     t_\nu \sqrt{\sum v_i}, v_i = s_i^2 / n_i, \nu = (\sum v_i)^2 / \sum v_i^2 / (n_i - 1)
 
@@ -120,7 +120,7 @@ def _spread(*groups: tuple[float, ...]) -> float:
 
 
 def _student(freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's distribution, within 0.003 of the true one.
+    """Return the 97.5% quantile of Student's distribution, within 0.003 of the true one.
 
     >>> [round(_student(freedom), 2) for freedom in (2, 10, 30)]
     [4.3, 2.23, 2.04]

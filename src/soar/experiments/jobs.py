@@ -1,4 +1,4 @@
-"""Jobs, how they end, who does them, and in which order: the small interface of all executors."""
+"""Jobs, how they end, what executes them, and in which order: the small interface of all executors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Job:
         return int(self.payload.get("processes", 1))
 
     def shared_by(self, processes: int) -> Job:
-        """Return the job with a training that several processes share; measurements stay as they are.
+        """Return the job with a training run that several processes share; measurements stay as they are.
 
         >>> job = Job(key="a", kind="train", title="a", payload={"processes": 1})
         >>> job.shared_by(8).payload

@@ -81,7 +81,7 @@ def load(
         scale: how large, where the file has scales; small by default
         flags: recipe fields for all networks that override everything, such as ("--epochs", "1")
         examples: number of test images, in place of the file's or the scale's
-        root: the folder of all data sets; rows whose data are not there say so
+        root: the folder of all datasets; rows whose data are not there say so
 
     Raises:
         UserError: if there is no such experiment or scale, or the file makes no sense
@@ -130,7 +130,7 @@ def _path(name: str) -> Path:
 
 
 def _file(table: Table, origin: str) -> ExperimentFile:
-    """Check a file but for what networks and claims refer to."""
+    """Check the file but for what networks and claims refer to."""
     file = typed(table, ExperimentFile, origin)
     if not file.rows:
         raise UserError(f"{origin}: got no rows, expected at least one (field rows)")

@@ -34,7 +34,7 @@ class Plan:
     Args:
         todo: what has to be done, every job after those it needs
         there: what was done before
-        unneeded: trainings that nothing needs, because all that would use them is there
+        unneeded: training runs that nothing needs, because all that would use them is there
         timed_by: how many finished jobs the times of the others are based on
     """
 
@@ -159,7 +159,7 @@ def _took(job: Job, cache: Cache) -> float | None:
 
 
 def _without_pauses(run: Path, seconds: float) -> float:
-    """Return what a training would have taken had all its updates been like most.
+    """Return what a training run would have taken had all its updates been like most.
 
     A machine that slept, or was needed elsewhere for a while, says nothing about the next training.
 
@@ -179,7 +179,7 @@ def _without_pauses(run: Path, seconds: float) -> float:
 
 
 def _share_done(job: Job, cache: Cache) -> float:
-    """Return how much of a training is behind it, according to its newest checkpoint."""
+    """Return how much of a training run is behind it, according to its newest checkpoint."""
     if job.kind != "train" or cache.condition(job.key).name != "unfinished":
         return 0.0
     saved = [one for one in checkpoints.available(cache.network(job.key)) if not checkpoints.damage(one)]

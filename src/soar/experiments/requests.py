@@ -1,4 +1,4 @@
-"""From an experiment to jobs: every number that is wanted, and the trainings and measurements it takes."""
+"""From an experiment to jobs: every number, and the training runs and measurements it takes."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def requests(
 
     Args:
         experiment: what to measure
-        seeds: how many trainings of each network, with the recipe's seed and those after it
+        seeds: how many training runs of each network, with the recipe's seed and those after it
         only: rows to work on; all when empty
-        weights: files of the user's own by row, in place of trainings
+        weights: files of the user's own by row, in place of training runs
     """
     for row in experiment.rows:
         if only and row.name not in only:
@@ -87,11 +87,11 @@ def jobs(
     Args:
         experiment: what to measure
         cache: where networks and results are kept
-        seeds: how many trainings of each network
+        seeds: how many training runs of each network
         only: rows to work on; all when empty
-        root: the folder of all data sets
+        root: the folder of all datasets
         device: such as "cpu" or "cuda"
-        weights: files of the user's own by row, in place of trainings
+        weights: files of the user's own by row, in place of training runs
     """
     common = {"cache": str(cache.folder), "root": None if root is None else str(root), "device": device}
     found: dict[str, Job] = {}

@@ -22,9 +22,9 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Args:
         paper: the paper's number, in the table's unit; None where it prints nothing
-        paper_std: its standard deviation over trainings, where it prints one
+        paper_std: its standard deviation over training runs, where it prints one
         values: what we measured, one per seed, in the same unit; empty where nothing was measured
-        low: lower end of the 95 % interval of the first seed's value, where there is one
+        low: lower end of the 95% interval of the first seed's value, where there is one
         high: its upper end
         correct: which examples the first seed's network classifies correctly, where that is the number
         each: the number of each example of the first seed, where the number is a mean of such
@@ -70,7 +70,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         name: the experiment, such as adv_linf
         title: what it shows
         scale: smoke, small or paper; empty for an experiment of one size
-        seeds: how many trainings each number is the mean of
+        seeds: how many training runs each number is the mean of
         examples: number of test images; 0 where there are none
         data: what they are, and the threat where all attacks share one
         unit: of the numbers, such as percent

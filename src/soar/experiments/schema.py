@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 from msgspec import Meta
 
 from soar.errors import unknown
-from soar.experiments.checks import Check
+from soar.experiments.checks import ClaimCheck
 from soar.experiments.experiment import RECORD
 from soar.options import convert
 
@@ -75,7 +75,7 @@ class ClaimTable:
 
     text: str
     source: str = ""
-    checks: tuple[Check, ...]
+    checks: tuple[ClaimCheck, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +120,7 @@ class ExperimentFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How large networks, trainings and attacks are: a table [scales.NAME]."""
+    """How large networks, training runs and attacks are: a table [scales.NAME]."""
 
     examples: int
     """How many test images are attacked."""

@@ -20,7 +20,7 @@ Grid = dict[str, tuple[str, ...]]
 COLUMNS = {name: Measurement(kind=RECORD, options={"what": name}) for name in ("robust", "clean")}
 """what training records on held-out images: robust and clean accuracy"""
 MOST = 10_000
-"""trainings of a sweep; more of them would take hours only to be planned"""
+"""training runs of a sweep; more of them would take hours only to be planned"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Sweep:
         recipe: the name of a recipe, or a TOML file
         flags: fields that are the same everywhere
         grid: values by field
-        seeds: how many trainings each point gets
+        seeds: how many training runs each point gets
     """
 
     recipe: str
@@ -43,14 +43,14 @@ class Sweep:
         """Return the value of each field at every point of the grid, by the name of the point.
 
         Raises:
-            UserError: if that makes more trainings than anyone can want
+            UserError: if that makes more training runs than anyone can want
 
         >>> list(Sweep(recipe="demo-robust", grid={"objective.beta": ("1", "3")}).places())
         ['objective.beta=1', 'objective.beta=3']
         """
         number = self.seeds * math.prod(len(values) for values in self.grid.values())
         if number > MOST:
-            raise UserError(f"--grid: got {number:,} trainings, expected at most {MOST:,} in a sweep")
+            raise UserError(f"--grid: got {number:,} training runs, expected at most {MOST:,} in a sweep")
         places = [dict(zip(self.grid, one, strict=True)) for one in itertools.product(*self.grid.values())]
         return {", ".join(f"{field}={value}" for field, value in place.items()): place for place in places}
 
@@ -153,7 +153,7 @@ def check(recipe: Recipe) -> None:
 def verdict(result: Result) -> str:
     """Return which point was selected, by what, and which others cannot be told from it."""
     if not result.validation:
-        return "nothing was selected: no point of the grid has all its trainings"
+        return "nothing was selected: no point of the grid has all its training runs"
     selected = next(iter(result.validation))
     cell = result.rows[selected]["robust"]
     spread = "" if cell.std is None else f" ± {cell.std:.1f}"

@@ -25,7 +25,7 @@ class Work:
     Args:
         experiments: what to measure
         cache: what is there
-        seeds: how many trainings each number is the mean of
+        seeds: how many training runs each number is the mean of
         weights: files of the user's own by row
         rows: names of the rows to work on
         plan: what is to be done
@@ -41,7 +41,7 @@ class Work:
     endings: dict[str, Ending] = field(default_factory=dict)
 
     def begun(self) -> set[str]:
-        """Return the keys of trainings that are resumed."""
+        """Return the keys of training runs that are resumed."""
         trainings = [job.key for job in self.plan.todo if job.kind == "train"]
         return {key for key in trainings if self.cache.condition(key).name == "unfinished"}
 
@@ -106,13 +106,13 @@ def prepare(
     Args:
         experiments: what to measure
         cache: where networks and numbers are kept
-        seeds: how many trainings each number is the mean of
+        seeds: how many training runs each number is the mean of
         only: rows to work on, by their name or the part of it behind the group; all when empty
         weights: files of the user's own by row
-        root: the folder of all data sets
+        root: the folder of all datasets
         device: such as "cpu" or "cuda"
         processes: how many share each training
-        keep: whether weights of other runs that trainings start from are copied into the cache
+        keep: whether weights of other runs that training runs start from are copied into the cache
 
     Raises:
         UserError: if a row or a file does not exist
@@ -140,7 +140,7 @@ def prepare(
 
 
 def _with_kept_starts(experiment: Experiment, cache: Cache, *, keep: bool) -> Experiment:
-    """Let trainings start from copies of other runs' weights, under names that change when they do."""
+    """Let training runs start from copies of other runs' weights, under names that change when they do."""
     trainings = {name: _with_kept_start(one, cache, keep) for name, one in experiment.trainings.items()}
     return replace(experiment, trainings=trainings)
 

@@ -141,7 +141,7 @@ def _progress_logged(log: Log) -> Iterator[None]:
 
 
 def _print(line: str) -> None:
-    """Write a line; when nobody reads it any more, ask this process to save its work and stop."""
+    """Write a line; when no process reads it any more, ask this process to save its work and stop."""
     try:
         print(line, flush=True)
     except BrokenPipeError:

@@ -124,7 +124,7 @@ def _by_reference(path: Path) -> Predictor:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what exporters report about themselves; the check afterwards reports what matters."""
+    """Silence what exporters report about themselves; the check afterward reports what matters."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -146,7 +146,7 @@ def _shared(total: int, labels: Tensor) -> Tensor:
 
 @contextmanager
 def _seeded(examples: Examples) -> Iterator[None]:
-    """Seed the global generators that other libraries draw from, and restore them afterwards."""
+    """Seed the global generators that other libraries draw from, and restore them afterward."""
     seed = int(randomness.key(examples.seed, examples.index[:1], "foreign")[0]) % 2**32
     plain, arrays = random.getstate(), numpy.random.get_state()
     devices = [examples.x.device] if examples.x.device.type == "cuda" else []

@@ -89,7 +89,7 @@ def save_folder(
         source: a run of `soar.runs.find`, or a model
         path: the folder to make
         architecture: how the model was built; a run knows that by itself
-        root: the folder of all data sets, from which a run's number of classes is known
+        root: the folder of all datasets, from which a run's number of classes is known
 
     Returns:
         The folder.

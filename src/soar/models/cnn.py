@@ -68,7 +68,7 @@ class CNN(nn.Module):
         norm: what follows each convolution: none, batch or group
         groups: the groups of each group norm
         conv_bias: whether convolutions have biases
-        input_normalization: none, per-image, the name of a data set, or means and deviations
+        input_normalization: none, per-image, the name of a dataset, or means and deviations
         he_init: initialize layers so that activations keep their scale; PyTorch's default shrinks them
     """
 

@@ -124,7 +124,7 @@ def keep_signal_size(*parts: nn.Module) -> None:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Mean and standard deviation of each channel of a data set, in [0, 1] pixels."""
+    """Mean and standard deviation of each channel of a dataset, in [0, 1] pixels."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]

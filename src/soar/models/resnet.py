@@ -71,7 +71,7 @@ class ResNet(nn.Module):
         norm: what follows each convolution: none, batch or group
         groups: the groups of each group norm
         conv_bias: whether convolutions have biases
-        input_normalization: none, per-image, the name of a data set, or means and deviations
+        input_normalization: none, per-image, the name of a dataset, or means and deviations
         zero_init_residual: initialize every block as the identity of its shortcut
         he_init: initialize convolutions so that activations keep their scale; PyTorch's default shrinks them
             from layer to layer, which a network without norms does not correct

@@ -53,7 +53,7 @@ class WideResNet(nn.Module):
         groups: the groups of each group norm
         conv_bias: whether convolutions have biases
         activation: relu or softplus
-        input_normalization: none, per-image, the name of a data set, or means and deviations
+        input_normalization: none, per-image, the name of a dataset, or means and deviations
         zero_init_residual: initialize every block as the identity of its shortcut
 
     Raises:

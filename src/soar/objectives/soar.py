@@ -227,7 +227,7 @@ class SOAR(Objective):
 def SOARPaper(model: nn.Module, threat: Threat, *, seed: int = 0) -> SOAR:  # noqa: N802 - used like a class
     """SOAR to the letter of the paper: PGD-1 start with half of eps, h = 0.01, norms clamped to 10.
 
-    What "clipping of 10" meant is not said there; a clamp of every ||Hz|| fits its table of losses.
+    The paper does not define its "clipping of 10"; a clamp of every ||Hz|| fits its table of losses.
 
     Args:
         model: any module that maps images in [0, 1] to logits

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 
 
 def names() -> list[str]:
-    """Name the recipes that come with the package."""
+    """Return the names of the recipes that come with the package."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 

@@ -19,10 +19,10 @@ _LARGEST = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class DataSection:
-    """The data set and its augmentation."""
+    """The dataset and its augmentation."""
 
     name: str
-    """A data set of `soar data list`, folder:PATH or FILE.npz."""
+    """A dataset of `soar data list`, folder:PATH or FILE.npz."""
     validation: Annotated[int, Meta(ge=0)] | None = None
     """Training examples held out to choose the best checkpoint; a tenth, at most 5,000, by default."""
     crop: Annotated[int, Meta(ge=0)] = 0

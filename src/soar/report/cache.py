@@ -18,7 +18,7 @@ KIND = "exhibit"
 FORMAT = 1
 
 
-class Cache:
+class ReportCache:
     """A folder with one JSON file per measurement; files that are damaged or of other weights are not used.
 
     Args:

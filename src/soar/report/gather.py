@@ -21,7 +21,7 @@ from soar.evaluation.target import Target
 from soar.fuse import inference_copy
 from soar.locks import reserved
 from soar.progress import Mode
-from soar.report.cache import Cache
+from soar.report.cache import ReportCache
 from soar.report.content import RunContent
 from soar.report.drawing.surfaces import Surface
 from soar.report.records import Say, find_assessment, find_diagnosis
@@ -57,13 +57,13 @@ def gather(
         run: the run
         examples: how many test images are measured
         device: such as "cpu" or "cuda"
-        root: the folder of all data sets
+        root: the folder of all datasets
         seed: seed of all random numbers
         progress: how to show progress
         say: takes a line for the reader
 
     Raises:
-        UserError: if there is no checkpoint yet, the data set is missing, or the outputs cannot be used
+        UserError: if there is no checkpoint yet, the dataset is missing, or the outputs cannot be used
     """
     if examples < 1:
         raise UserError(f"examples: got {examples}, expected at least 1 (flag --examples)")
@@ -72,7 +72,9 @@ def gather(
         raise UserError(f"{target.data_name}: got no images, expected at least one")
     # Everything that decides the measurements, weights included.
     about = f"{__version__} {target.data_name} {target.index.tolist()} {target.threat} {target.seed}"
-    cache = Cache(run.path / FOLDER, fingerprint(target.model, about, target.images, target.labels), say)
+    cache = ReportCache(
+        run.path / FOLDER, fingerprint(target.model, about, target.images, target.labels), say
+    )
     quick = replace(target, model=inference_copy(target.model, target.x[:4]))
     found = find_assessment(run.path, quick, say) or _assess(run, target, say)
     diagnosis = find_diagnosis(run.path, target, say)
@@ -125,7 +127,7 @@ def _assess(run: Run, target: Target, say: Say) -> Assessment:
     return Assessment.load(output)
 
 
-def _breaking_radii(target: Target, cache: Cache) -> dict[str, tuple[int, ...]]:
+def _breaking_radii(target: Target, cache: ReportCache) -> dict[str, tuple[int, ...]]:
     """Measure where examples break under each attack, and under the worst case of all."""
     breaks = {
         attack.label: cache.get(

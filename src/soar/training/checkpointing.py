@@ -1,4 +1,4 @@
-"""The state of a training, and the run folder that keeps it: lock, metrics and checkpoints."""
+"""The state of a training run, and the run folder that keeps it: lock, metrics and checkpoints."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TrainerState:
 
 
 class CheckpointManager:
-    """Write the checkpoints and metrics of a training to its run folder, and restore them.
+    """Write the checkpoints and metrics of a training run to its run folder, and restore them.
 
     Args:
         run: the run folder; nothing in it is ever deleted but old checkpoints

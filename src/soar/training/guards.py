@@ -19,7 +19,7 @@ _WATCHED = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass
 class Guards:
-    """Running figures of a training, and the checks on them.
+    """Running figures of a training run, and the checks on them.
 
     Args:
         settings: the limits
@@ -34,7 +34,7 @@ class Guards:
     last_robust: float | None = None
 
     def before_update(self, loss: float, grad_norm: float) -> str | None:
-        """Check a step before its update, so that the weights never become infinite or NaN.
+        """Check the step before its update, so that the weights never become infinite or NaN.
 
         A loss counts as exploding when it exceeds `explosion` times its running mean or times 1, whichever
         is more: a nearly fitted training set has tiny losses, of which one odd batch is many times the mean.

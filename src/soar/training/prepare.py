@@ -34,7 +34,7 @@ def prepare(
     Args:
         run: the recipe and the folder that `fit` writes to
         device: such as "cpu" or "cuda"
-        root: the folder of all data sets
+        root: the folder of all datasets
         progress: how to show progress
         sinks: further destinations of metrics besides `metrics.jsonl`
         resume: go on from the newest usable checkpoint

@@ -32,8 +32,7 @@ from soar.training.validation import Scores, selection_rule, validate
 from soar.weights import load_weights
 
 if TYPE_CHECKING:
-    from soar.attacks import Outcomes
-    from soar.attacks import Progress as AttackProgress
+    from soar.attacks import AttackProgress, Outcomes
     from soar.objectives import Objective
 
 

@@ -16,7 +16,7 @@ _LEAST_CHANNELS = 8
 class Average:
     """An exponential moving average of a model.
 
-    After update number t the average moves by 1 - d towards the model, with d = min(decay, t / (t + 9)):
+    After update number t the average moves by 1 - d toward the model, with d = min(decay, t / (t + 9)):
     small at the start, so that the initial weights are soon forgotten. Statistics of BatchNorm are averaged
     as well, integers are copied.
 

@@ -39,8 +39,8 @@ def test_every_point_stands_where_its_parameter_is() -> None:
 def test_what_was_not_measured_leaves_a_gap_and_intervals_are_told() -> None:
     found = labels(curves(sweep()))
     assert [one for one in found if one.startswith("PGD-20, ours")] == [
-        "PGD-20, ours: 9.6% (95 % interval 6.6% to 13.6%) at 0.5",
-        "PGD-20, ours: 25.0% (95 % interval 22.0% to 29.0%) at 15",
+        "PGD-20, ours: 9.6% (95% interval 6.6% to 13.6%) at 0.5",
+        "PGD-20, ours: 25.0% (95% interval 22.0% to 29.0%) at 15",
     ]
     assert not any("FGSM" in one for one in found)
 

@@ -76,7 +76,7 @@ def test_the_spread_is_that_over_trainings_where_there_are_several() -> None:
     assert "± one standard deviation" in several
     one = {"a": {"x": Cell(paper=50.0, values=(50.0,), low=40.0, high=60.0)}}
     single = bars(result(rows=one, seeds=1))
-    assert "with the 95 % interval" in single
+    assert "with the 95% interval" in single
     x = float(re.findall(r'<rect x="([\d.]+)"', single)[0])
     start, end = map(float, re.findall(r'M([\d.]+) [\d.]+H([\d.]+)"', single)[0])
     assert (start - x, end - x) == pytest.approx((64.0, 96.0), abs=0.11)

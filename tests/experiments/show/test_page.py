@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from soar.experiments.loading import tables
 
+from soar.experiments.loading import tables
 from soar.experiments.result import Cell
 from soar.experiments.show.page import build, main
 from tests.experiments.made import result

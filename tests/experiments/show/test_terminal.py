@@ -62,8 +62,8 @@ def test_a_table_always_shows_its_caution_and_what_is_missing(console: Console) 
     assert "80.64±0.40 61.00±1.41 -19.64" in shown
     assert "missing: WideResNet / ADV: not trained here\n  soar reproduce made" in shown
     text = " ".join(shown.split())
-    assert "ours on 500 test images; mean ± standard deviation of 2 trainings" in text
-    assert "95 % interval of each at most ±5.00" in text
+    assert "ours on 500 test images; mean ± standard deviation of 2 training runs" in text
+    assert "95% interval of each at most ±5.00" in text
     assert all(len(line) <= console.width for line in shown.splitlines())
 
 

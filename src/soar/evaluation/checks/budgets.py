@@ -1,4 +1,4 @@
-"""Give an attack more of everything: a working one gets stronger with steps, restarts and radius."""
+"""Compare attacks with more of everything: a working one gets stronger with steps, restarts and radius."""
 
 from __future__ import annotations
 
@@ -50,27 +50,27 @@ class _Part(NamedTuple):
 
 
 def examine(shared: SharedAttacks) -> CheckResult:
-    """Give an attack more of everything, and see whether it behaves as a working attack must.
+    """Compare PGD with attacks that have more steps, restarts and radius, as a working attack must improve.
 
     Args:
         shared: the attacks on the target
     """
     parts = [_effort(shared, LONGER), _effort(shared, OFTENER), *_radii(shared), *_unbounded(shared)]
-    gravest = max(parts, key=lambda part: part.judged.severity)
+    worst = max(parts, key=lambda part: part.judged.severity)
     usual = share_of(shared.robust(PGD_CE))
-    if gravest.judged.finding == "sound":
+    if worst.judged.finding == "sound":
         shown = ", ".join(f"{part.label} {percent(part.left)}" for part in parts)
         sentence = f"{PGD_CE.label} leaves {percent(usual)}; {shown}: nothing odd."
     else:
         sentence = (
-            f"{PGD_CE.label} leaves {percent(usual)}, {gravest.label} leaves {percent(gravest.left)}:"
-            f" {gravest.why}."
+            f"{PGD_CE.label} leaves {percent(usual)}, {worst.label} leaves {percent(worst.left)}:"
+            f" {worst.why}."
         )
     numbers: dict[str, float | int | str | None] = {PGD_CE.label: usual}
     for part in parts:
         numbers[part.label] = part.left
         numbers |= {f"{part.label} {name}": number for name, number in part.numbers.items()}
-    return BUDGETS.result(gravest.judged, sentence, numbers)
+    return BUDGETS.result(worst.judged, sentence, numbers)
 
 
 def _effort(shared: SharedAttacks, attack: PGD) -> _Part:

@@ -125,7 +125,7 @@ def rounding(logits: Tensor) -> Tensor:
 def gradient_numbers(target: Target) -> GradientNumbers:
     """Measure the gradients at the images and the confidence there, nearby and after one step of ascent.
 
-    Three passes forward and three backward on each image; the model is left as it was. The confidence is that
+    Three forward and three backward passes per image; the model is left as it was. The confidence is that
     of the paper's table on it; PGD-1 is one step of 1.25 eps from a random point.
 
     Args:

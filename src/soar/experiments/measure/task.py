@@ -27,7 +27,7 @@ class Found:
 
     Args:
         value: in the unit of the table
-        low: lower end of the 95 % interval, where there is one
+        low: lower end of the 95% interval, where there is one
         high: its upper end
         correct: which examples are correctly classified, where the value is an accuracy
         forward: forward passes per example

@@ -36,7 +36,7 @@ def curves(result: Result) -> str:
         y_label=f"accuracy on test images, scale {result.scale}",
         percent=True,
         x_ticks=ticks,
-        band="one standard deviation" if result.seeds > 1 else "95 % interval",
+        band="one standard deviation" if result.seeds > 1 else "95% interval",
     )
     return standalone(chart, WIDTH)
 

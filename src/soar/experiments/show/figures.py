@@ -1,4 +1,4 @@
-"""A picture of a table: in every cell a bar of the paper's number and one of ours."""
+"""An image of a table: in every cell a bar of the paper's number and one of ours."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LINE = 11.0  # the height of a bar with its number
 _ROW = 32.0
 _SIZE = 10.0  # of numbers
 _MOST_COLUMNS = 7  # more would make the numbers too small on a page
-# As an image of a page, a picture sees neither the page's colors nor its theme.
+# As an image of a page, an image sees neither the page's colors nor its theme.
 _GROUND = ("#1f2328", "#e6edf3")
 
 
@@ -47,7 +47,7 @@ def bars(result: Result) -> str:
     for k in range(bands):
         drawn, bottom = _band(result, columns[k * size : (k + 1) * size], left, bottom, cell)
         parts += drawn
-    spread = "± one standard deviation" if result.seeds > 1 else "with the 95 % interval"
+    spread = "± one standard deviation" if result.seeds > 1 else "with the 95% interval"
     looks = [("paper", _swatch(paper=True)), (f"ours, {spread}", _swatch(paper=False))]
     rows, bottom = legend(looks, bottom + 14, wide)
     made = picture(wide, bottom, [*parts, *rows], title=result.name, description=_description(result))
@@ -83,7 +83,7 @@ def _band(
 
 
 def standalone(drawn: str, wide: float) -> str:
-    """Return a picture with colors for a light and a dark ground, so that it can be a file of its own."""
+    """Return an image with colors for a light and a dark ground, so that it can be a file of its own."""
     light, dark = (";".join(f"{name}:{colors[k]}" for name, colors in PALETTE.items()) for k in range(2))
     style = (
         f"<style>svg{{color:{_GROUND[0]};{light}}}"
@@ -126,7 +126,7 @@ def _cell(cell: Cell, x: float, y: float, scale: float, unit: str, about: str) -
 
 
 def spread(cell: Cell) -> tuple[float | None, float | None]:
-    """Return how far a number may be off: over trainings where there are several, else over test images."""
+    """Return how far a number may be off: over training runs where there are several, else over images."""
     if cell.ours is not None and cell.std is not None:
         return cell.ours - cell.std, cell.ours + cell.std
     return cell.low, cell.high

@@ -37,9 +37,9 @@ def plan(
         console: where to print
         planned: the plan
         room: how many jobs run at once
-        begun: keys of trainings that are resumed
+        begun: keys of training runs that are resumed
         obstacles: what cannot be measured and why, a line each
-        whole: name every job, not only the first trainings
+        whole: name every job, not only the first training runs
     """
     for kind, heading, noun in (("train", "to train", "network"), ("measure", "to measure", "number")):
         jobs = [job for job in planned.todo if job.kind == kind]
@@ -129,11 +129,11 @@ def legend(result: Result) -> str:
         ours = "ours on " if result.has_paper else ""
         parts.append(f"{ours}{result.examples} test images" + (f" of {result.data}" if result.data else ""))
         many = result.seeds > 1
-        parts.append(f"mean ± standard deviation of {result.seeds} trainings" if many else "one training")
+        parts.append(f"mean ± standard deviation of {result.seeds} training runs" if many else "one training")
     cells = [cell for cells in result.rows.values() for cell in cells.values()]
     widths = [one.high - one.low for one in cells if one.low is not None and one.high is not None]
     if widths:
-        parts.append(f"95 % interval of each at most ±{number(max(widths) / 2, result.unit)}")
+        parts.append(f"95% interval of each at most ±{number(max(widths) / 2, result.unit)}")
     return "; ".join(parts)
 
 

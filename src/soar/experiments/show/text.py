@@ -194,7 +194,7 @@ def _together(commands: Iterable[str]) -> tuple[str, ...]:
 
 
 def _places(result: Result, rows: dict[str, list[str]]) -> str:
-    """Name cells briefly: whole rows by their name alone, the whole table as that."""
+    """Return short names of cells: whole rows by their name alone, the whole table as that."""
     whole = {row for row, columns in rows.items() if len(columns) == len(result.rows[row])}
     if len(result.rows) > 1 and whole == set(result.rows):
         return "all rows"

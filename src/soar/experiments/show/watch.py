@@ -1,4 +1,4 @@
-"""What runs at the moment: a line for each job and a bar for all, or plain lines where nobody watches."""
+"""What runs at the moment: a line for each job and a bar for all, or plain lines without a terminal."""
 
 from __future__ import annotations
 

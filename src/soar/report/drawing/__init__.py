@@ -1,1 +1,1 @@
-"""Charts and pictures of loss surfaces as SVG text, for light and dark pages."""
+"""Charts and images of loss surfaces as SVG text, for light and dark pages."""

@@ -1,4 +1,4 @@
-"""Numbers on a square grid: interpolation, contour lines, and shading as a small PNG picture."""
+"""Numbers on a square grid: interpolation, contour lines, and shading as a small PNG image."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def grid(along: Sequence[float], rows: Sequence[Sequence[float]]) -> Grid:
 
 
 def shaded(numbers: NDArray[np.float64], colors: Sequence[str], ticks: Sequence[float]) -> str:
-    """Draw numbers in bands of color as a PNG picture, the first row on top, and return its data URI.
+    """Draw numbers in bands of color as a PNG image, the first row on top, and return its data URI.
 
     Args:
         numbers: those beyond the ticks take the first or last color, those that are not finite are gray

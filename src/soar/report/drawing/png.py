@@ -1,4 +1,4 @@
-"""Small PNG pictures, and how they are put into a page."""
+"""Small PNG images, and how they are put into a page."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from PIL import Image
 from torch import Tensor
 
 LARGEST = 48
-"""pixels per side: the gallery of five runs, with hundreds of pictures, stays below 5 MB"""
+"""pixels per side: the gallery of five runs, with hundreds of images, stays below 5 MB"""
 
 
 def encode(image: Tensor) -> bytes:
     """Encode an image: gray for one channel, color for three, the mean of any other number.
 
-    A picture of up to 48 pixels per side shows every pixel as it is; a larger image is averaged down.
+    An image of up to 48 pixels per side shows every pixel as it is; a larger image is averaged down.
 
     Args:
         image: (channels, height, width), in [0, 1]
@@ -42,7 +42,7 @@ def stored(picture: Image.Image) -> bytes:
 
 
 def data_uri(png: bytes) -> str:
-    """Return a picture as an address that holds it.
+    """Return an image as an address that holds it.
 
     >>> data_uri(b"PNG")
     'data:image/png;base64,UE5H'

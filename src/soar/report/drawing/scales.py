@@ -15,7 +15,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """A linear map from a range of numbers to positions in a picture.
+    """A linear map from a range of numbers to positions in an image.
 
     >>> Axis(low=0, high=10, start=100, end=200).at(5)
     150.0

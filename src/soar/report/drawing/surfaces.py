@@ -71,7 +71,7 @@ def surface(drawn: Surface, *, values: Values, title: str) -> str:
     colors = SEQUENTIAL if values == "loss" else DIVERGING
     x = Axis(low=drawn.along[0], high=drawn.along[-1], start=_LEFT, end=_LEFT + _SIDE)
     y = Axis(low=drawn.along[0], high=drawn.along[-1], start=top + _SIDE, end=top)
-    # Rows of a picture go down, those of the numbers go up.
+    # Rows of an image go down, those of the numbers go up.
     painted = shaded(numbers.enlarged(_PIXELS)[::-1], colors, ticks)
     parts += [_image(painted, _LEFT, top, _SIDE), *_axes(x, y), *_overlay(x, y, margin)]
     parts += _bar(float(numbers.shown.max()), colors, ticks, top)

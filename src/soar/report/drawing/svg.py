@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
-EDGE = 4.0  # margin at the sides of a picture
+EDGE = 4.0  # margin at the sides of an image
 FAINT = 'opacity=".75"'
 _NARROW = frozenset("ijlt.,:;'|!()[]/ ")
 _BROAD = frozenset("mwMWQO@%&")
@@ -120,7 +120,7 @@ def legend(entries: Sequence[tuple[str, str]], top: float, wide: float) -> tuple
     Args:
         entries: names, and drawings 26 wide on a base line at 0
         top: the first base line
-        wide: how wide the picture is
+        wide: how wide the image is
     """
     parts = []
     left = EDGE
@@ -146,7 +146,7 @@ def heading(title: str, label: str, wide: float) -> tuple[list[str], float]:
 def picture(wide: float, high: float, parts: Iterable[str], *, title: str, description: str) -> str:
     """Put parts into an SVG as wide as its place allows, with a description for screen readers.
 
-    No element has an id, so a page can hold any number of pictures, even the same one twice.
+    No element has an id, so a page can hold any number of images, even the same one twice.
     """
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {coordinate(wide)} {coordinate(high)}"'
@@ -156,6 +156,6 @@ def picture(wide: float, high: float, parts: Iterable[str], *, title: str, descr
 
 
 def no_data(parts: Sequence[str], top: float, wide: float, *, title: str) -> str:
-    """Draw a picture without numbers, under its heading."""
+    """Draw an image without numbers, under its heading."""
     note = text(wide / 2, top + 40, "no data", anchor="middle", extra=FAINT)
     return picture(wide, top + 70, [*parts, note], title=title, description="There are no data.")

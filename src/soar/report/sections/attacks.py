@@ -11,7 +11,7 @@ from soar.report.content import RunContent
 from soar.report.markup import Html, bar, cell, distrusted, heading, join, mark, row, section, table, tag
 from soar.text import interval, percent
 
-# The name under which trainings log their speed.
+# The name under which training runs log their speed.
 _SPEED = "images_per_second"
 
 

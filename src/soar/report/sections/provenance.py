@@ -48,7 +48,7 @@ def repeat_commands(
 def _recorded(environment: dict[str, Any], *names: str) -> str | None:
     """Return the recorded command, if it is one of these and is nothing but words.
 
-    The record may come from somebody else. What this package records is quoted, so that a shell takes every
+    The record may come from another machine. What this package records is quoted, so that a shell takes every
     word of it as it is; anything else is not repeated.
     """
     text = environment.get("command")

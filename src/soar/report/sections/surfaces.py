@@ -27,11 +27,11 @@ _STEPS = 20  # of the attack
 _TITLES: dict[Values, str] = {"margin": "Margin", "loss": "Loss"}
 _LESSON = (
     "The image is in the middle, the attack to the right of it, a random direction of the same size above."
-    " In a sound network the margin falls smoothly towards the attack and hardly changes along the random"
+    " In a sound network the margin falls smoothly toward the attack and hardly changes along the random"
     " direction: the gradient shows the way. Three signs of masking: the loss is flat around the image while"
     " the margin is not (the softmax is saturated, and attacks on the cross-entropy get no gradient); the"
     " surface is a patchwork of cliffs; or the random direction does as much harm as the attack."
-    " Every picture has its own color scale."
+    " Every image has its own color scale."
 )
 
 
@@ -115,7 +115,7 @@ def _measure(target: Target, row: int, along: Tensor, across: Tensor) -> Surface
 
 
 def _rows(values: Tensor, width: int) -> tuple[tuple[float, ...], ...]:
-    """Cut a grid into rows; five digits are more than a picture shows."""
+    """Cut a grid into rows; five digits are more than an image shows."""
     return tuple(tuple(float(f"{value:.5g}") for value in row) for row in values.reshape(-1, width).tolist())
 
 
