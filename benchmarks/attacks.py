@@ -176,7 +176,7 @@ def trained(kind: str, source: data.Dataset, size: Size, threat: Linf, cache: Pa
     total = epochs * data.batches_per_epoch(split, batch_size)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=total)
-    vary = data.Augmentation(crop=2, flip=True)
+    vary = data.Augmentation(crop_padding=2, flip=True)
     for epoch in range(epochs):
         order = {"batch_size": batch_size, "seed": 0, "epoch": epoch}
         for x, y, index in data.training_batches(split, augmentation=vary, **order):

@@ -60,10 +60,10 @@ class Concatenated(SOAR):
 
         z = draw_direction(keys[0], tuple(points.shape[1:]))
         length = per_example(torch.linalg.vector_norm(z.pixels.flatten(1), dim=1), points)
-        both = torch.cat([points, points + self.step * z.pixels / length])
+        both = torch.cat([points, points + self.fd_step * z.pixels / length])
         _, gradients = input_gradient(loss_at, both, differentiable=True)
         near, far = gradients.chunk(2)
-        product = augmented_product(length * (far - near) / self.step, near, z, scale=self.scale)
+        product = augmented_product(length * (far - near) / self.fd_step, near, z, scale=self.loss_scale)
         count = len(y)
         return Expansion(answers[0][:count], near, augmented_norm(product)[:, None])
 
@@ -81,7 +81,7 @@ class FromParts(SOAR):
         z = draw_direction(keys[0], tuple(points.shape[1:]))
         _, gradient = input_gradient(loss_at, points, differentiable=True)
         along = curvature.gauss_newton_product(self.model, points, z.pixels, differentiable=True)
-        product = augmented_product(along, gradient, z, scale=self.scale)
+        product = augmented_product(along, gradient, z, scale=self.loss_scale)
         return Expansion(answers[0], gradient, augmented_norm(product)[:, None])
 
 
@@ -123,7 +123,7 @@ class Variant:
     def subject(self, network: Workload) -> tuple[SOAR, Tensor, Tensor]:
         """Make the objective, around a network as the benchmark of steps makes it."""
         made, x, y = build("soar", network)
-        options: dict[str, Any] = {"product": "difference", **dict(self.options)}
+        options: dict[str, Any] = {"hvp": "finite-difference", **dict(self.options)}
         return self.kind(made.model, Linf("8/255"), **options), x, y
 
 
@@ -147,7 +147,7 @@ def with_derivative(function: Callable[..., Any]) -> Within:
 
 RELU = (F.relu, torch.relu, Tensor.relu)
 VARIANTS = (
-    Variant("difference", "the library, product=difference: a difference of gradients"),
+    Variant("difference", "the library, hvp=finite-difference: a difference of gradients"),
     Variant(
         "PyTorch's double backward",
         "not kept: odd convolutions, thirty passes for batch norm, zeros for every ReLU",
@@ -252,8 +252,10 @@ def functional_step(objective: SOAR, x: Tensor, y: Tensor) -> Callable[[], dict[
             return each.sum(), each
 
         near, each = grad(loss, has_aux=True)(x)
-        far, _ = grad(loss, has_aux=True)(x + objective.step * pixels / length)
-        product = augmented_product(length * (far - near) / objective.step, near, z, scale=objective.scale)
+        far, _ = grad(loss, has_aux=True)(x + objective.fd_step * pixels / length)
+        product = augmented_product(
+            length * (far - near) / objective.fd_step, near, z, scale=objective.loss_scale
+        )
         total: Tensor = (each + factor * augmented_norm(product)).mean()
         return total
 
@@ -264,7 +266,7 @@ def functional_step(objective: SOAR, x: Tensor, y: Tensor) -> Callable[[], dict[
 
 def measure_compiled(network: Workload, repeats: int) -> list[Row]:
     """Take steps from x itself: by the library, by torch.func, and by torch.func compiled."""
-    made, x, y = build("soar:start=zero", network)
+    made, x, y = build("soar:init=zero", network)
     assert isinstance(made, SOAR)
     reference = build(REFERENCE, network)
     eager = functional_step(made, x, y)

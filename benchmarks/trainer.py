@@ -43,7 +43,7 @@ from soar.training.trainer import Trainer
 RESULTS = Path(__file__).parent / "results"
 GOAL = 1.03
 WARM_UP = 5
-AUGMENTATION = Augmentation(crop=4, flip=True)
+AUGMENTATION = Augmentation(crop_padding=4, flip=True)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def all_batches(split: Split, settings: TrainingSettings) -> Iterator[Batch]:
             seed=0,
             epoch=epoch,
             augmentation=AUGMENTATION,
-            workers=settings.workers,
+            num_workers=settings.num_workers,
         )
 
 
@@ -199,7 +199,7 @@ def preparation(split: Split, settings: TrainingSettings) -> float:
     """Return the milliseconds that one batch takes when nothing is prepared ahead."""
     options: dict[str, Any] = {"batch_size": settings.batch_size, "augmentation": AUGMENTATION}
     began = time.perf_counter()
-    number = sum(1 for _ in training_batches(split, seed=0, epoch=0, workers=0, **options))
+    number = sum(1 for _ in training_batches(split, seed=0, epoch=0, num_workers=0, **options))
     return 1000 * (time.perf_counter() - began) / number
 
 

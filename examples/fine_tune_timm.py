@@ -65,7 +65,7 @@ def fine_tune(
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
     batches = epochs * soar.data.batches_per_epoch(split, 32)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, batches)
-    varied = soar.data.Augmentation(crop=2, flip=True)
+    varied = soar.data.Augmentation(crop_padding=2, flip=True)
     for epoch in range(epochs):
         for x, y, index in soar.data.training_batches(
             split, batch_size=32, seed=0, epoch=epoch, augmentation=varied

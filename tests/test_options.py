@@ -146,8 +146,8 @@ def test_a_name_with_options_is_split(text: str, name: str, options: dict[str, s
     [
         ("soar:hvp", r"^things: got 'hvp' in 'soar:hvp', expected option=value \(flag --things\)$"),
         (
-            "soar hvp=exact samples=2",
-            r"^things: got 'soar hvp=exact samples=2', expected 'soar:hvp=exact,samples=2' \(",
+            "soar hvp=exact num_directions=2",
+            r"^things: got 'soar hvp=exact num_directions=2', expected 'soar:hvp=exact,num_directions=2' \(",
         ),
     ],
 )

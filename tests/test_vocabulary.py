@@ -21,7 +21,6 @@ def test_pages_and_examples_use_the_words_of_the_field(found: list[str]) -> None
     assert [line for line in found if not line.startswith(FROM_SOURCE)] == []
 
 
-@pytest.mark.xfail(reason="the packages are being reworded", strict=False)
 def test_docstrings_messages_and_help_use_the_words_of_the_field(found: list[str]) -> None:
     ours = [line for line in found if line.startswith(FROM_SOURCE)]
     assert ours == [], Counter(map(package, ours)).most_common()

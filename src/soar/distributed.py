@@ -137,7 +137,7 @@ def joined(device: str) -> Iterator[World]:
         dist.destroy_process_group()
 
 
-def local_batch(batch_size: int, accumulate: int, world: World) -> int:
+def local_batch(batch_size: int, accumulation_steps: int, world: World) -> int:
     """Return the number of examples in one micro-batch of one process.
 
     Raises:
@@ -146,10 +146,10 @@ def local_batch(batch_size: int, accumulate: int, world: World) -> int:
     >>> local_batch(128, 2, World(0, 4))
     16
     """
-    parts = world.size * accumulate
+    parts = world.size * accumulation_steps
     if batch_size % parts:
         raise UserError(
             f"training.batch_size: got {batch_size}, expected a multiple of {parts} "
-            f"({world.size} processes x {accumulate} micro-batches of training.accumulate)"
+            f"({world.size} processes x {accumulation_steps} micro-batches of training.accumulation_steps)"
         )
     return batch_size // parts

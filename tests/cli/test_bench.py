@@ -16,13 +16,13 @@ MODEL = ["--model", "cnn6", "--options", "width=4", "hidden=8", "--batch-size", 
 
 
 def test_the_command_prints_ratios(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["bench", "step", *MODEL, *FAST, "--objectives", "soar", "soar:product=exact"]
+    words = ["bench", "step", *MODEL, *FAST, "--objectives", "soar", "soar:hvp=exact"]
     assert main(words) == 0
     shown = capsys.readouterr().out
     lines = [line.split() for line in shown.splitlines()]
     assert next(line for line in lines if line[:1] == ["standard"])[2] == "1.00"
     assert any(line[:1] == ["adversarial:steps=10"] and line[3] == "1.000" for line in lines)
-    assert "soar:product=exact" in shown
+    assert "soar:hvp=exact" in shown
     assert "cnn6 width=4 hidden=8, batch of 2" in shown
 
 
@@ -102,8 +102,8 @@ def test_a_link_to_a_file_that_is_to_be_is_followed(tmp_path: Path) -> None:
             "objectives: got 'product' in 'soar:product', expected option=",
         ),
         (
-            ["--objectives", "soar product=exact samples=2"],
-            "soar: objectives: got 'soar product=exact samples=2', expected 'soar:product=exact,samples=2'"
+            ["--objectives", "soar hvp=exact num_directions=2"],
+            "soar: objectives: got 'soar hvp=exact num_directions=2', expected 'soar:hvp=exact,num_directions=2'"
             " (flag --objectives)",
         ),
         (["--model", "cnn6", "--objectives", "saor"], "did you mean 'soar'"),

@@ -31,7 +31,7 @@ def test_a_counter_counts_only_while_it_is_entered_and_leaves_no_hook() -> None:
         ("standard", {}, (1, 1), 3),
         ("adversarial", {"steps": 10}, (11, 11), 23),
         ("trades", {"steps": 10}, (12, 12), 26),
-        ("mma", {"steps": 3, "bisections": 4}, (9, 5), 16),
+        ("mma", {"steps": 3, "bisection_steps": 4}, (9, 5), 16),
         ("foar", {}, (2, 3), 8),
         ("soar", {}, (2, 4), 12),
     ],

@@ -21,7 +21,7 @@ def test_searches_around_right_examples_have_all_their_work_to_do_with_batch_nor
         image_shape=(3, 8, 8),
         batch_size=8,
     )
-    (cost,) = measure_steps(["mma:steps=2,bisections=2"], network, repeats=1, memory=False)
+    (cost,) = measure_steps(["mma:steps=2,bisection_steps=2"], network, repeats=1, memory=False)
     assert (cost.forwards, cost.backwards) == (6, 4)
 
 
@@ -30,16 +30,16 @@ def test_searches_around_right_examples_have_all_their_work_to_do_with_batch_nor
     [
         ("standard", (1, 1)),
         ("adversarial:steps=10", (11, 11)),
-        ("foar:start=zero", (1, 2)),
-        ("foar:start=pgd-1", (2, 3)),
+        ("foar:init=zero", (1, 2)),
+        ("foar:init=pgd-1", (2, 3)),
         # A start of one step, two gradients, and a last pass that comes back through both points.
-        ("soar:product=difference", (3, 5)),
-        ("soar:product=difference,samples=2", (4, 7)),
+        ("soar:hvp=finite-difference", (3, 5)),
+        ("soar:hvp=finite-difference,num_directions=2", (4, 7)),
         # A start, then one forward pass of dual numbers that gives loss, slope and curvature.
         ("soar", (2, 4)),
         ("trades", (12, 12)),
         ("mart:steps=3", (5, 5)),
-        ("mma:steps=3,bisections=4", (9, 5)),
+        ("mma:steps=3,bisection_steps=4", (9, 5)),
         ("cure", (2, 4)),
         ("llr:steps=3", (5, 6)),
     ],

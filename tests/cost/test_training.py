@@ -104,7 +104,7 @@ def test_operations_of_a_linear_model_are_those_of_its_two_products(tmp_path: Pa
         ("adversarial:steps=10", (11, 11)),
         ("trades", (12, 12)),
         ("mart:steps=3", (5, 5)),
-        ("mma:steps=3,bisections=4", (9, 5)),
+        ("mma:steps=3,bisection_steps=4", (9, 5)),
         ("soar", (2, 4)),
         ("cure", (2, 4)),
     ],

@@ -12,7 +12,7 @@ from soar.data import Augmentation, Batch, Split, batches_per_epoch, to_unit, tr
 from soar.data.batches import augment, draw_moves
 from soar.errors import UserError
 
-VARIED = Augmentation(crop=2, flip=True)
+VARIED = Augmentation(crop_padding=2, flip=True)
 
 
 def split(n: int = 23) -> Split:
@@ -21,7 +21,13 @@ def split(n: int = 23) -> Split:
 
 
 def batches(**changes: Any) -> list[Batch]:
-    settings: dict[str, Any] = {"batch_size": 4, "seed": 0, "epoch": 0, "augmentation": VARIED, "workers": 0}
+    settings: dict[str, Any] = {
+        "batch_size": 4,
+        "seed": 0,
+        "epoch": 0,
+        "augmentation": VARIED,
+        "num_workers": 0,
+    }
     return list(training_batches(split(), **(settings | changes)))
 
 
@@ -58,9 +64,9 @@ def test_the_order_is_a_function_of_seed_and_epoch() -> None:
     assert len({tuple(order(seed=seed, epoch=epoch)) for seed in (0, 1) for epoch in (0, 1)}) == 4
 
 
-@pytest.mark.parametrize("workers", [1, 2, 5])
-def test_workers_change_nothing(workers: int) -> None:
-    assert same(batches(workers=workers), batches())
+@pytest.mark.parametrize("num_workers", [1, 2, 5])
+def test_workers_change_nothing(num_workers: int) -> None:
+    assert same(batches(num_workers=num_workers), batches())
 
 
 @pytest.mark.parametrize("start", [0, 1, 3, 5])
@@ -69,7 +75,7 @@ def test_resuming_gives_the_rest_of_the_epoch(start: int) -> None:
 
 
 def test_processes_divide_every_batch() -> None:
-    parts = [batches(rank=rank, world_size=2, workers=1) for rank in (0, 1)]
+    parts = [batches(rank=rank, world_size=2, num_workers=1) for rank in (0, 1)]
     joined = [
         Batch(*(torch.cat(tensors) for tensors in zip(left, right, strict=True)))
         for left, right in zip(*parts, strict=True)
@@ -115,7 +121,7 @@ def workers_alive() -> int:
 
 def test_leaving_early_ends_the_workers() -> None:
     given: Iterator[Batch] = training_batches(
-        split(), batch_size=1, seed=0, epoch=0, augmentation=VARIED, workers=2
+        split(), batch_size=1, seed=0, epoch=0, augmentation=VARIED, num_workers=2
     )
     next(given)
     assert workers_alive() > 0
@@ -125,7 +131,7 @@ def test_leaving_early_ends_the_workers() -> None:
 
 def test_an_error_in_a_worker_reaches_the_caller() -> None:
     with pytest.raises(UserError, match="allowed is less than 8"):
-        batches(augmentation=Augmentation(crop=9, pad="reflect"), workers=2)
+        batches(augmentation=Augmentation(crop_padding=9, padding_mode="reflect"), num_workers=2)
 
 
 @pytest.mark.parametrize("size", [0, -4, 24])
@@ -149,8 +155,8 @@ def slow_reference(
     for row in range(height):
         for column in range(width):
             taken_column = width - 1 - column if mirrored else column
-            y, x = row + top - augmentation.crop, taken_column + left - augmentation.crop
-            if augmentation.pad == "reflect":
+            y, x = row + top - augmentation.crop_padding, taken_column + left - augmentation.crop_padding
+            if augmentation.padding_mode == "reflect":
                 y = -y if y < 0 else 2 * (height - 1) - y if y >= height else y
                 x = -x if x < 0 else 2 * (width - 1) - x if x >= width else x
             if 0 <= y < height and 0 <= x < width:
@@ -161,8 +167,8 @@ def slow_reference(
 @given(
     st.builds(
         Augmentation,
-        crop=st.integers(0, 4),
-        pad=st.sampled_from(["zero", "reflect"]),
+        crop_padding=st.integers(0, 4),
+        padding_mode=st.sampled_from(["zero", "reflect"]),
         flip=st.booleans(),
     ),
     st.integers(1, 3),
@@ -190,12 +196,12 @@ def test_the_default_changes_nothing() -> None:
 def test_a_known_crop_and_flip() -> None:
     image = np.array([[[[1, 2], [3, 4]]]], np.uint8)
     moves = np.array([[0, 2, 1]])
-    found = augment(image, moves, Augmentation(crop=1, flip=True))
+    found = augment(image, moves, Augmentation(crop_padding=1, flip=True))
     assert found.tolist() == [[[[0, 0], [0, 2]]]]
 
 
 def test_moves_belong_to_the_example_not_to_the_batch() -> None:
-    augmentation = Augmentation(crop=4, flip=True)
+    augmentation = Augmentation(crop_padding=4, flip=True)
     all_moves = draw_moves(augmentation, torch.arange(100), seed=5, epoch=2)
     some = draw_moves(augmentation, torch.tensor([93, 7]), seed=5, epoch=2)
     assert (some == all_moves[[93, 7]]).all()
@@ -203,14 +209,14 @@ def test_moves_belong_to_the_example_not_to_the_batch() -> None:
 
 @pytest.mark.parametrize(("seed", "epoch"), [(0, 1), (1, 0)])
 def test_seed_and_epoch_change_the_moves(seed: int, epoch: int) -> None:
-    augmentation = Augmentation(crop=4, flip=True)
+    augmentation = Augmentation(crop_padding=4, flip=True)
     first = draw_moves(augmentation, torch.arange(200), seed=0, epoch=0)
     other = draw_moves(augmentation, torch.arange(200), seed=seed, epoch=epoch)
     assert ((first != other).mean(axis=0) > 0.3).all()
 
 
 def test_every_place_is_equally_likely() -> None:
-    moves = draw_moves(Augmentation(crop=4, flip=True), torch.arange(81_000), seed=0, epoch=0)
+    moves = draw_moves(Augmentation(crop_padding=4, flip=True), torch.arange(81_000), seed=0, epoch=0)
     top, left, mirrored = moves.T
     places = np.bincount(top * 9 + left, minlength=81)
     # 1,000 expected at each of 81 places; five standard deviations are 158.
@@ -220,16 +226,16 @@ def test_every_place_is_equally_likely() -> None:
 
 
 def test_a_negative_crop_is_refused() -> None:
-    with pytest.raises(UserError, match=r"augmentation\.crop: got -1, expected at least 0"):
-        Augmentation(crop=-1)
+    with pytest.raises(UserError, match=r"augmentation\.crop_padding: got -1, expected at least 0"):
+        Augmentation(crop_padding=-1)
 
 
 def test_an_unknown_padding_is_refused() -> None:
-    with pytest.raises(UserError, match=r"augmentation\.pad: got 'edge', expected zero or reflect"):
-        Augmentation(pad="edge")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"augmentation\.padding_mode: got 'edge', expected zero or reflect"):
+        Augmentation(padding_mode="edge")  # type: ignore[arg-type]
 
 
 def test_a_small_image_cannot_be_mirrored_far() -> None:
     moves = np.array([[0, 0, 0]])
-    with pytest.raises(UserError, match=r"augmentation\.crop: got 2, allowed is less than 2 for"):
-        augment(np.zeros((1, 1, 2, 3), np.uint8), moves, Augmentation(crop=2, pad="reflect"))
+    with pytest.raises(UserError, match=r"augmentation\.crop_padding: got 2, allowed is less than 2 for"):
+        augment(np.zeros((1, 1, 2, 3), np.uint8), moves, Augmentation(crop_padding=2, padding_mode="reflect"))

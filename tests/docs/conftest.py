@@ -57,7 +57,7 @@ def _few_steps(load: Any) -> Any:
         if Path(name).name == "recipe.toml":
             # What a run was trained with stays as it is; it was shortened when the run began.
             return wanted
-        shorter = ["--max_steps", "2", "--batch_size", "16", "--accumulate", "1"]
+        shorter = ["--max_steps", "2", "--batch_size", "16", "--accumulation_steps", "1"]
         shorter += ["--validation.steps", "1", "--guards.overfitting", "off"]
         if ":" not in wanted.model["name"]:
             shorter += ["--model.width", "4"]

@@ -95,9 +95,9 @@ def test_penalties_train_transformers(objective: type[soar.objectives.Objective]
 
 def test_soars_products_agree_on_attention() -> None:
     model, losses = Transformer(layer=False), []
-    for product in ("exact", "difference", "gauss-newton"):
-        step = 1e-3 if product == "difference" else 0.5
-        objective = soar.objectives.SOAR(model, soar.Linf("8/255"), product=product, step=step)
+    for product in ("exact", "finite-difference", "gauss-newton"):
+        step = 1e-3 if product == "finite-difference" else 0.5
+        objective = soar.objectives.SOAR(model, soar.Linf("8/255"), hvp=product, fd_step=step)
         losses.append(float(objective(*batch(), None, 0).loss.detach()))
     # Gauss-Newton leaves out the curvature of the logits, which is small here.
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
@@ -105,7 +105,7 @@ def test_soars_products_agree_on_attention() -> None:
 
 
 def test_pytorchs_layer_under_gauss_newton_names_the_remedy() -> None:
-    objective = soar.objectives.SOAR(Transformer(layer=True), soar.Linf("8/255"), product="gauss-newton")
-    with pytest.raises(UserError, match=r"MultiheadAttention.*expected difference"):
+    objective = soar.objectives.SOAR(Transformer(layer=True), soar.Linf("8/255"), hvp="gauss-newton")
+    with pytest.raises(UserError, match=r"MultiheadAttention.*expected finite-difference"):
         objective(*batch())
-    soar.objectives.SOAR(Transformer(layer=True), soar.Linf("8/255"), product="difference")(*batch())
+    soar.objectives.SOAR(Transformer(layer=True), soar.Linf("8/255"), hvp="finite-difference")(*batch())

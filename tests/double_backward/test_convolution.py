@@ -201,7 +201,7 @@ def test_images_that_ask_no_longer_get_no_gradient() -> None:
 
 NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "resnet10": ("resnet10", {"width": 8}),
-    "wide_resnet": ("wide_resnet", {"depth": 10, "widen": 1}),
+    "wide_resnet": ("wide_resnet", {"depth": 10, "widen_factor": 1}),
     "resnet18 with batch norm": ("resnet18", {"width": 8, "norm": "batch"}),
     "cnn6": ("cnn6", {"width": 8, "hidden": 32}),
 }

@@ -77,7 +77,7 @@ def test_an_empty_cache(tmp_path: Path) -> None:
 
 def test_a_whole_network(cache: Cache) -> None:
     assert cache.is_trained(KEY, RECIPE)
-    assert cache.is_trained(KEY, tiny.recipe("--workers", "7"))
+    assert cache.is_trained(KEY, tiny.recipe("--num_workers", "7"))
     assert not cache.is_trained(KEY, tiny.recipe("--seed", "1"))
 
 

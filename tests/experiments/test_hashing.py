@@ -22,7 +22,7 @@ def test_sixteen_hexadecimal_digits() -> None:
 @pytest.mark.parametrize(
     "flags",
     [
-        ("--workers", "3"),
+        ("--num_workers", "3"),
         ("--save_minutes", "1"),
         ("--save_steps", "2"),
         ("--description", "other words"),

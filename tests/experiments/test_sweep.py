@@ -142,10 +142,10 @@ def test_a_chart_shows_means_with_their_spread() -> None:
 
 
 def test_two_grids_make_a_curve_for_each_value_of_the_shorter() -> None:
-    two = Sweep(recipe="r", grid=parse(["objective.start=zero,pgd-1", "objective.beta=1,3,5"]))
+    two = Sweep(recipe="r", grid=parse(["objective.init=zero,pgd-1", "objective.beta=1,3,5"]))
     cells = {"robust": Cell(values=(50.0,)), "clean": Cell(values=(90.0,))}
     drawn = sweep_chart(result(rows=dict.fromkeys(two.places(), cells)), two.grid, two.places())
-    assert "objective.start=zero" in drawn and "objective.start=pgd-1" in drawn and ">clean<" not in drawn
+    assert "objective.init=zero" in drawn and "objective.init=pgd-1" in drawn and ">clean<" not in drawn
 
 
 def test_a_start_is_known_by_its_weights_and_not_by_its_path(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ BUILT: dict[str, tuple[dict[str, Any], tuple[int, int, int]]] = {
     "cnn8": ({"width": 4, "hidden": 4, "norm": "group"}, (3, 16, 16)),
     "resnet10": ({"width": 2, "norm": "batch", "input_normalization": "per-image"}, (3, 8, 8)),
     "resnet18": ({"width": 2, "input_normalization": "cifar10"}, (3, 8, 8)),
-    "wide_resnet": ({"depth": 10, "widen": 1, "activation": "softplus"}, (3, 8, 8)),
+    "wide_resnet": ({"depth": 10, "widen_factor": 1, "activation": "softplus"}, (3, 8, 8)),
 }
 
 

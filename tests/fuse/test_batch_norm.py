@@ -19,7 +19,7 @@ NETWORKS: dict[str, tuple[dict[str, Any], int, int]] = {
     "cnn6": ({"width": 4, "hidden": 8, "norm": "batch"}, 4, 0),
     "resnet10": ({"width": 4, "norm": "batch"}, 12, 0),
     "resnet18": ({"width": 4, "norm": "batch"}, 20, 0),
-    "wide_resnet": ({"depth": 10, "widen": 2, "norm": "batch"}, 7, 3),
+    "wide_resnet": ({"depth": 10, "widen_factor": 2, "norm": "batch"}, 7, 3),
 }
 
 

@@ -21,7 +21,7 @@ SMALL = [
     Architecture(name="cnn8", options={"width": 16, "hidden": 4}, num_classes=3),
     Architecture(name="resnet10", options={"width": 2, "norm": "batch"}),
     Architecture(name="resnet18", options={"width": 2, "input_normalization": "cifar10"}),
-    Architecture(name="wide_resnet", options={"depth": 10, "widen": 1}),
+    Architecture(name="wide_resnet", options={"depth": 10, "widen_factor": 1}),
 ]
 
 

@@ -19,7 +19,7 @@ def test_weights_depend_on_the_seed_alone() -> None:
 
 def test_global_generator_is_left_alone() -> None:
     before = torch.random.get_rng_state()
-    models.build("wide_resnet", seed=3, options={"depth": 10, "widen": 1})
+    models.build("wide_resnet", seed=3, options={"depth": 10, "widen_factor": 1})
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
@@ -57,8 +57,8 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("cnn8", {"hidden": 0}, "model.hidden: got 0, expected at least 1 (flag --model.hidden)"),
     (
         "wide_resnet",
-        {"widen": 0},
-        "model.widen: got 0, expected at least 1 (flag --model.widen)",
+        {"widen_factor": 0},
+        "model.widen_factor: got 0, expected at least 1 (flag --model.widen_factor)",
     ),
     (
         "resnet10",

@@ -16,7 +16,7 @@ SMALL: dict[str, dict[str, Any]] = {
     # Below 8 channels oneDNN corrupts the heap in a strided 1x1 convolution in channels_last.
     "resnet10": {"width": 8},
     "resnet18": {"width": 8},
-    "wide_resnet": {"depth": 10, "widen": 1},
+    "wide_resnet": {"depth": 10, "widen_factor": 1},
 }
 NORMS = ["none", "batch", "group"]
 NAMES = [entry.name for entry in models.MODELS]
@@ -43,7 +43,7 @@ def test_every_model_is_listed_with_a_sentence() -> None:
 def test_default_network_gives_finite_logits(
     name: str, image_shape: tuple[int, int, int], num_classes: int
 ) -> None:
-    options = {"depth": 10, "widen": 2} if name == "wide_resnet" else {}
+    options = {"depth": 10, "widen_factor": 2} if name == "wide_resnet" else {}
     network = models.build(name, seed=0, num_classes=num_classes, image_shape=image_shape, options=options)
     logits = network.eval()(pixels(2, *image_shape))
     assert logits.shape == (2, num_classes)

@@ -16,9 +16,9 @@ COUNTS: list[tuple[Callable[[], nn.Module], int]] = [
     (partial(models.resnet10, norm="group"), 4_903_242),
     (models.resnet18, 11_173_962),
     (models.wide_resnet, 46_160_474),
-    (partial(models.wide_resnet, depth=28, widen=4), 5_849_050),
-    (partial(models.wide_resnet, depth=28, widen=8), 23_354_842),
-    (partial(models.wide_resnet, depth=28, widen=10), 36_479_194),
+    (partial(models.wide_resnet, depth=28, widen_factor=4), 5_849_050),
+    (partial(models.wide_resnet, depth=28, widen_factor=8), 23_354_842),
+    (partial(models.wide_resnet, depth=28, widen_factor=10), 36_479_194),
     (models.cnn6, 890_410),
     (models.cnn8, 1_637_730),
 ]

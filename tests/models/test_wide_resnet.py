@@ -13,7 +13,7 @@ from soar.models.wide_resnet import initialize
 
 def test_forward_is_the_written_out_network() -> None:
     """Compare with the network in plain functions, from the same weights."""
-    network = wide_resnet(depth=16, widen=2, norm="none").double()
+    network = wide_resnet(depth=16, widen_factor=2, norm="none").double()
     weights = network.state_dict()
     x = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     h = F.conv2d(x, weights["stem.weight"], padding=1)
@@ -33,7 +33,7 @@ def test_forward_is_the_written_out_network() -> None:
 
 
 def test_convolutions_are_drawn_with_fan_out_and_biases_are_zero() -> None:
-    network = wide_resnet(depth=10, widen=4, conv_bias=True)
+    network = wide_resnet(depth=10, widen_factor=4, conv_bias=True)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         initialize(network)
@@ -48,7 +48,7 @@ def test_convolutions_are_drawn_with_fan_out_and_biases_are_zero() -> None:
 
 
 def test_silent_branches_leave_only_the_shortcuts() -> None:
-    network = wide_resnet(depth=10, widen=2, conv_bias=True, zero_init_residual=True).eval()
+    network = wide_resnet(depth=10, widen_factor=2, conv_bias=True, zero_init_residual=True).eval()
     h = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     logits = network(h)
     h = network.stem(h)
@@ -59,11 +59,11 @@ def test_silent_branches_leave_only_the_shortcuts() -> None:
 
 
 def test_softplus_takes_the_place_of_every_relu() -> None:
-    network = wide_resnet(depth=10, widen=1, norm="none", activation="softplus")
+    network = wide_resnet(depth=10, widen_factor=1, norm="none", activation="softplus")
     x = torch.rand(1, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     with unittest.mock.patch("torch.nn.functional.relu", side_effect=AssertionError):
         logits = network(x)
-    rectified = wide_resnet(depth=10, widen=1, norm="none")
+    rectified = wide_resnet(depth=10, widen_factor=1, norm="none")
     rectified.load_state_dict(network.state_dict())
     assert not torch.allclose(rectified(x), logits)
     with pytest.raises(UserError, match="unknown activation 'gelu'"):

@@ -63,11 +63,13 @@ def penalties(
 
 
 @for_threats
-@pytest.mark.parametrize("options", [{}, {"weight": 0.3, "step": 0.2}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"penalty_weight": 0.3, "fd_step": 0.2}], ids=str)
 def test_loss_and_gradient_are_the_formula_written_out(threat: Threat, options: dict[str, Any]) -> None:
     model, x, y = problem()
     found = CURE(model, threat, **options)(x, y)
-    values, extra = penalties(model, x, y, threat, options.get("weight", 4.0), options.get("step", 1.5))
+    values, extra = penalties(
+        model, x, y, threat, options.get("penalty_weight", 4.0), options.get("fd_step", 1.5)
+    )
     expected = (values + extra).sum() / 6
     shared.assert_same_loss_and_gradients(model, found.loss, expected)
     torch.testing.assert_close(found.metrics["penalty"], extra.detach().mean())
@@ -78,7 +80,7 @@ def test_loss_and_gradient_are_the_formula_written_out(threat: Threat, options: 
 @pytest.mark.parametrize("h", [0.01, 0.5])
 def test_a_quadratic_loss_gives_the_hessian_times_the_step(threat: Threat, h: float) -> None:
     model, x, y = Quadratic(), images(5), torch.zeros(5, dtype=torch.int64)
-    found = CURE(model, threat, weight=2.0, step=h)(x, y).loss
+    found = CURE(model, threat, penalty_weight=2.0, fd_step=h)(x, y).loss
     slopes = (x.flatten(1) @ model.matrix + model.slope).detach()
     z = torch.stack([unit(slope, threat) for slope in slopes])
     change = h * z @ model.matrix
@@ -98,7 +100,7 @@ def test_logistic_regression_gives_the_closed_form(threat: Threat, dual: int, h:
     v, u = shared.logistic(model, x, y)
     length = torch.linalg.vector_norm(v, ord=dual, dim=1) / (math.sqrt(D) if dual == 1 else 1)
     change = ((u + h * length).sigmoid() - u.sigmoid()) ** 2 * v.square().sum(dim=1)
-    found = CURE(model, threat, step=h)(x, y)
+    found = CURE(model, threat, fd_step=h)(x, y)
     torch.testing.assert_close(found.metrics["penalty"], 4 * change.mean().detach(), rtol=1e-9, atol=0)
     torch.testing.assert_close(found.loss, (u.exp().log1p() + 4 * change).mean(), rtol=1e-9, atol=0)
     if h == 1e-3:
@@ -157,23 +159,23 @@ def test_a_flat_model_has_no_penalty_and_the_gradient_of_ordinary_training(threa
 
 def test_a_weight_of_nothing_is_ordinary_training() -> None:
     model, x, y = problem()
-    ours = CURE(model, Linf(0.1), weight=0)(x, y).loss
+    ours = CURE(model, Linf(0.1), penalty_weight=0)(x, y).loss
     shared.assert_same_loss_and_gradients(model, ours, Standard(model)(x, y).loss)
 
 
 def test_the_step_grows_linearly() -> None:
     model, x, y = problem()
-    objective = CURE(model, Linf(0.1), step=2.0, ramp_steps=4)
+    objective = CURE(model, Linf(0.1), fd_step=2.0, fd_warmup_steps=4)
     assert [objective.length(step) for step in range(6)] == [0.5, 1.0, 1.5, 2.0, 2.0, 2.0]
-    assert [CURE(model, Linf(0.1), step=2.0).length(step) for step in (0, 9)] == [2.0, 2.0]
+    assert [CURE(model, Linf(0.1), fd_step=2.0).length(step) for step in (0, 9)] == [2.0, 2.0]
     for step, h in ((0, 0.5), (2, 1.5), (7, 2.0)):
-        expected = CURE(model, Linf(0.1), step=h)(x, y).loss
+        expected = CURE(model, Linf(0.1), fd_step=h)(x, y).loss
         torch.testing.assert_close(objective(x, y, step=step).loss, expected)
 
 
 def test_calls_without_a_step_count_for_the_ramp() -> None:
     model, x, y = problem()
-    objective = CURE(model, Linf(0.1), ramp_steps=3)
+    objective = CURE(model, Linf(0.1), fd_warmup_steps=3)
     found = [objective(x, y).metrics["penalty"] for _ in range(5)]
     assert found == [objective(x, y, step=step).metrics["penalty"] for step in range(5)]
     assert len(set(map(float, found))) == 3
@@ -191,7 +193,9 @@ def test_the_pass_at_the_image_counts_for_batch_norm() -> None:
     shared.assert_only_the_image_counts_for_batch_norm(CURE)
 
 
-@pytest.mark.parametrize("options", [{"weight": 0.5, "step": 0.1}, {"ramp_steps": 5}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"penalty_weight": 0.5, "fd_step": 0.1}, {"fd_warmup_steps": 5}], ids=str
+)
 def test_every_option_keeps_the_contract(options: dict[str, Any]) -> None:
     check_objective(lambda model, threat: CURE(model, threat, **options))
 
@@ -221,7 +225,9 @@ def test_metrics_add_up_to_the_loss() -> None:
     torch.testing.assert_close(metrics["confidence"], p.max(dim=1).values.mean().detach())
 
 
-@shared.for_refusals(shared.negative("weight"), shared.zero("step"), shared.negative("ramp_steps"))
+@shared.for_refusals(
+    shared.negative("penalty_weight"), shared.zero("fd_step"), shared.negative("fd_warmup_steps")
+)
 def test_bad_values_are_refused_when_the_objective_is_made(options: dict[str, Any], message: str) -> None:
     shared.assert_refused(CURE, options, message)
 

@@ -20,7 +20,7 @@ def test_loss_on_a_linear_model_is_the_closed_form(threat: Threat, dual: int) ->
     w = torch.linalg.vector_norm((model.weight[1] - model.weight[0]).flatten(), ord=dual)
     p = model(x).softmax(dim=1).gather(1, y[:, None])[:, 0]
     expected = (-p.log() + threat.radius * (1 - p) * w).mean()
-    found = FOAR(model, threat, start="zero")(x, y)
+    found = FOAR(model, threat, init="zero")(x, y)
     torch.testing.assert_close(found.loss, expected)
     torch.testing.assert_close(found.metrics["penalty"], (threat.radius * (1 - p) * w).mean().detach())
 
@@ -29,10 +29,10 @@ def test_loss_on_a_linear_model_is_the_closed_form(threat: Threat, dual: int) ->
 def test_loss_and_gradient_are_the_formula_written_out(threat: Threat, dual: int) -> None:
     model, x = TinyNet(), images(5)
     y = said(model, x)
-    objective = FOAR(model, threat, penalty_share=1.4, seed=4)
+    objective = FOAR(model, threat, penalty_eps_fraction=1.4, seed=4)
     index = torch.arange(5)
     found = objective(x, y, index, 3)
-    points = objective.start.points(model, threat, x, y, index=index, seed=4, step=3).requires_grad_()
+    points = objective.init.points(model, threat, x, y, index=index, seed=4, step=3).requires_grad_()
     values = cross_entropy(model(points), y)
     (g,) = torch.autograd.grad(values.sum(), points, create_graph=True)
     norms = torch.linalg.vector_norm(g.flatten(1), ord=dual, dim=1)
@@ -48,7 +48,7 @@ def test_loss_and_gradient_are_the_formula_written_out(threat: Threat, dual: int
 def test_gradient_agrees_with_finite_differences_through_the_whole_objective() -> None:
     model, x = TinyNet(), images(4)
     y = said(model, x)
-    objective = FOAR(model, L2("0.3"), start="zero")
+    objective = FOAR(model, L2("0.3"), init="zero")
     weight = next(model.parameters())
     (slope,) = torch.autograd.grad(objective(x, y, step=0).loss, weight)
     nudge = torch.ones_like(weight)
@@ -63,36 +63,36 @@ def test_gradient_agrees_with_finite_differences_through_the_whole_objective() -
 def test_a_penalty_of_nothing_is_training_at_the_start() -> None:
     model, x = TinyNet(), images(4)
     y = said(model, x)
-    plain = FOAR(model, Linf(0.1), start="zero", penalty_share=0)(x, y).loss
+    plain = FOAR(model, Linf(0.1), init="zero", penalty_eps_fraction=0)(x, y).loss
     torch.testing.assert_close(plain, Standard(model)(x, y).loss)
-    whole = FOAR(model, Linf(0.1), start="pgd-3", start_share=1.0)(x, y, step=0).loss
+    whole = FOAR(model, Linf(0.1), init="pgd-3", init_eps_fraction=1.0)(x, y, step=0).loss
     torch.testing.assert_close(whole, Adversarial(model, Linf(0.1), steps=3)(x, y, step=0).loss)
 
 
 @pytest.mark.parametrize("start, probes", [("zero", 0), ("random", 0), ("pgd-1", 1), ("pgd-4", 4)])
 def test_passes_are_the_arithmetic_of_the_method(start: str, probes: int) -> None:
     model, x = Passes(), images(3)
-    FOAR(model, Linf(0.1), start=start)(x, said(model.model, x))
+    FOAR(model, Linf(0.1), init=start)(x, said(model.model, x))
     assert model.modes == [False] * probes + [True]
 
 
 @pytest.mark.parametrize("start", ["zero", "random", "pgd-2"])
 def test_every_start_keeps_the_contract(start: str) -> None:
-    check_objective(lambda model, threat: FOAR(model, threat, start=start))
+    check_objective(lambda model, threat: FOAR(model, threat, init=start))
 
 
 def test_metrics_say_what_happened() -> None:
     model, x = TinyNet(), images(4)
     y = said(model, x)
-    found = FOAR(model, Linf(0.1), start="zero")(x, y)
+    found = FOAR(model, Linf(0.1), init="zero")(x, y)
     torch.testing.assert_close(found.metrics["cross_entropy"] + found.metrics["penalty"], found.loss.detach())
     assert 0 < found.metrics["confidence"] <= 1 and found.metrics["gradient_norm"] > 0
 
 
 def test_bad_values_are_refused_when_the_objective_is_made() -> None:
-    with pytest.raises(UserError, match=r"objective\.penalty_share: got -1, expected at least 0"):
-        FOAR(TinyNet(), Linf(0.1), penalty_share=-1)
+    with pytest.raises(UserError, match=r"objective\.penalty_eps_fraction: got -1, expected at least 0"):
+        FOAR(TinyNet(), Linf(0.1), penalty_eps_fraction=-1)
     with pytest.raises(UserError, match="FOAR needs a threat"):
         FOAR(TinyNet(), None)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match=r"objective\.start: got 'fgsm'"):
-        FOAR(TinyNet(), Linf(0.1), start="fgsm")
+    with pytest.raises(UserError, match=r"objective\.init: got 'fgsm'"):
+        FOAR(TinyNet(), Linf(0.1), init="fgsm")

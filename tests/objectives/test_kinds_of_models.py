@@ -34,7 +34,7 @@ def test_a_model_that_works_in_place_is_trained_like_one_that_does_not(name: str
     assert all(one is not None and torch.equal(one, other) for one, other in zip(*slopes, strict=True))
 
 
-@pytest.mark.parametrize("options", [{"product": "exact"}, {"product": "difference"}, {"start": "zero"}])
+@pytest.mark.parametrize("options", [{"hvp": "exact"}, {"hvp": "finite-difference"}, {"init": "zero"}])
 def test_every_product_of_soar_takes_a_model_that_works_in_place(options: dict[str, str]) -> None:
     x, y = images(6).float(), torch.tensor([0, 1, 2, 3, 4, 0])
     given = x.clone()

@@ -86,8 +86,8 @@ def written_out(
 def test_loss_gradient_and_margins_are_the_formula_written_out(threat: Threat, share: float | None) -> None:
     model = network()
     x, y = some_of_each()
-    options = {} if share is None else {"clean_share": share}
-    objective = MMA(model, threat, steps=4, bisections=7, **options)  # type: ignore[arg-type]
+    options = {} if share is None else {"clean_loss_fraction": share}
+    objective = MMA(model, threat, steps=4, bisection_steps=7, **options)  # type: ignore[arg-type]
     stored = [0.0] * 10
     for step in range(2):  # the second search begins with the margins of the first
         found = objective(x, y, torch.arange(10), step)
@@ -134,7 +134,7 @@ def test_a_batch_of_wrong_examples_is_trained_at_the_images_without_a_search() -
 def test_a_batch_of_right_examples_is_trained_at_their_boundaries() -> None:
     model = network()
     x, y = all_right()
-    found = MMA(model, Linf("0.01"), clean_share=0)(x, y, torch.arange(6))
+    found = MMA(model, Linf("0.01"), clean_loss_fraction=0)(x, y, torch.arange(6))
     assert [float(found.metrics[name]) for name in ("correct", "counted")] == [1, 1]
     expected = torch.nn.functional.cross_entropy(found.logits, y)
     torch.testing.assert_close(found.loss.detach(), expected)
@@ -145,7 +145,7 @@ def test_a_batch_of_right_examples_is_trained_at_their_boundaries() -> None:
 def test_examples_beyond_the_limit_count_only_at_the_images() -> None:
     model = network()
     x, y = all_right()
-    objective = MMA(model, Linf("1/10000"), clean_share=0.25)
+    objective = MMA(model, Linf("1/10000"), clean_loss_fraction=0.25)
     found = objective(x, y, torch.arange(6))
     torch.testing.assert_close(found.loss, 0.25 * Standard(model)(x, y).loss)
     assert [float(found.metrics[name]) for name in ("correct", "counted")] == [1, 0]
@@ -224,7 +224,9 @@ def test_a_replaced_threat_is_used() -> None:
     assert float(objective(x, y, torch.arange(6)).metrics["counted"]) == 0
 
 
-@pytest.mark.parametrize("options", [{"steps": 1, "bisections": 1}, {"clean_share": 0.5, "max_margin": 0.5}])
+@pytest.mark.parametrize(
+    "options", [{"steps": 1, "bisection_steps": 1}, {"clean_loss_fraction": 0.5, "max_margin": 0.5}]
+)
 def test_every_variant_keeps_the_contract(options: dict[str, Any]) -> None:
     check_objective(lambda model, threat: MMA(model, threat, **options))
 
@@ -245,7 +247,7 @@ class Interrupt:
 @pytest.mark.parametrize("at", [4, 9, 12])
 def test_an_interrupted_training_resumes_with_its_margins(tmp_path: Path, at: int) -> None:
     def objective() -> MMA:
-        return MMA(small.network(), Linf("8/255"), steps=2, bisections=5)
+        return MMA(small.network(), Linf("8/255"), steps=2, bisection_steps=5)
 
     changes: dict[str, Any] = {"lr": 0.05}
 
@@ -271,8 +273,8 @@ def test_an_interrupted_training_resumes_with_its_margins(tmp_path: Path, at: in
     "options, message",
     [
         ({"steps": 0}, r"objective\.steps: got 0, expected at least 1 \(flag --objective\.steps\)"),
-        ({"bisections": 0}, r"objective\.bisections: got 0, expected at least 1"),
-        ({"clean_share": 2}, r"objective\.clean_share: got 2, expected from 0 to 1"),
+        ({"bisection_steps": 0}, r"objective\.bisection_steps: got 0, expected at least 1"),
+        ({"clean_loss_fraction": 2}, r"objective\.clean_loss_fraction: got 2, expected from 0 to 1"),
         ({"max_margin": "0"}, r"objective\.max_margin: got 0, expected a number above 0"),
         ({"min_margin": "wide"}, r"objective\.min_margin: got 'wide', expected a positive number"),
         (

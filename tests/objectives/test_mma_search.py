@@ -41,7 +41,7 @@ def test_margins_of_a_linear_model_are_its_distances(
     limit = 4 * threat.radius
     near = distances < limit
     assert 10 <= near.sum() <= 30
-    objective = MMA(model, threat, bisections=bisections)
+    objective = MMA(model, threat, bisection_steps=bisections)
     for step in range(2):
         found = search(objective, x, y, step=step)
         width = 1.05 * limit / 2 ** (bisections - 1)
@@ -120,7 +120,7 @@ def test_points_stay_in_the_pixel_range_and_within_their_margin(seed: int, threa
     keys = randomness.key(seed, torch.arange(6), "x")
     x = (2 * randomness.uniform(keys, SHAPE, torch.float64) - 0.5).clamp(0, 1)
     model = TinyNet()
-    found = search(MMA(model, threat, steps=2, bisections=3), x, said(model, x))
+    found = search(MMA(model, threat, steps=2, bisection_steps=3), x, said(model, x))
     assert found.points.min() >= 0 and found.points.max() <= 1
     assert (threat.norm(found.points - x) <= found.margins + 1e-9).all()
     assert not found.points.requires_grad and not found.margins.requires_grad
@@ -158,7 +158,7 @@ class Watching(nn.Module):
 def test_the_search_probes_the_right_examples_without_gradients_it_does_not_need() -> None:
     model = Watching()
     x, y = some_of_each()
-    MMA(model, Linf("0.02"), steps=3, bisections=5)(x, y, torch.arange(10))
+    MMA(model, Linf("0.02"), steps=3, bisection_steps=5)(x, y, torch.arange(10))
     training, climbing, bisecting = (True, True, True, 10), (False, True, False, 8), (False, False, False, 8)
     assert model.seen == [training, *[climbing] * 3, *[bisecting] * 5, training]
     assert model.training and next(model.parameters()).requires_grad
@@ -168,7 +168,7 @@ def test_the_search_probes_the_right_examples_without_gradients_it_does_not_need
 def test_passes_are_the_arithmetic_of_the_method(steps: int, bisections: int) -> None:
     model = network()
     x, y = some_of_each()
-    objective = MMA(model, Linf("0.02"), steps=steps, bisections=bisections)
+    objective = MMA(model, Linf("0.02"), steps=steps, bisection_steps=bisections)
     with Counter(model) as counter:
         objective(x, y, torch.arange(10)).loss.backward()
     assert (counter.forwards, counter.backwards) == (steps + bisections + 2, steps + 2)
@@ -178,7 +178,7 @@ def test_the_search_leaves_statistics_alone_and_the_images_are_what_counts() -> 
     model = nn.Sequential(nn.BatchNorm2d(1), network()).double()
     other = copy.deepcopy(model)
     x, y = all_right()
-    found = MMA(model, Linf("0.1"), steps=2, bisections=3)(x, y, torch.arange(6))
+    found = MMA(model, Linf("0.1"), steps=2, bisection_steps=3)(x, y, torch.arange(6))
     assert found.metrics["correct"] > 0 and found.metrics["margin"] > 0
     other(x)
     for mine, its in zip(model.buffers(), other.buffers(), strict=True):

@@ -72,9 +72,9 @@ def test_the_loss_is_not_clipped_and_frozen_parameters_are_left_alone() -> None:
     y = said(model, x)
     first = next(model.parameters())
     first.requires_grad_(False)
-    clipped = SOAR(model, Linf(0.1), clip=1e-3, scale=1.0, start="zero")
-    free = SOAR(model, Linf(0.1), scale=1.0, start="zero")
-    none = SOAR(model, Linf(0.1), weight=0.0, start="zero")
+    clipped = SOAR(model, Linf(0.1), penalty_grad_clip=1e-3, loss_scale=1.0, init="zero")
+    free = SOAR(model, Linf(0.1), loss_scale=1.0, init="zero")
+    none = SOAR(model, Linf(0.1), penalty_weight=0.0, init="zero")
     rest = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
     def gradients(objective: SOAR) -> list[Tensor]:

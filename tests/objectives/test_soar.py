@@ -45,17 +45,17 @@ def test_loss_is_the_formula_from_dense_matrices(threat: Threat, scale: float, s
     objective = SOAR(
         model,
         threat,
-        start="random",
-        start_share=0.5,
-        penalty_share=None,
-        product="exact",
-        samples=samples,
-        scale=scale,
-        weight=0.3,
+        init="random",
+        init_eps_fraction=0.5,
+        penalty_eps_fraction=None,
+        hvp="exact",
+        num_directions=samples,
+        loss_scale=scale,
+        penalty_weight=0.3,
         seed=2,
     )
     found = objective(x, y, INDEX, 5)
-    points = objective.start.points(model, threat, x, y, index=INDEX, seed=2, step=5)
+    points = objective.init.points(model, threat, x, y, index=INDEX, seed=2, step=5)
     rho = (math.sqrt(D) if threat.norm_name == "linf" else 1) * threat.radius / 2
     factor = 0.3 * (rho**2 + 1) / 2
     total = 0.0
@@ -74,23 +74,25 @@ def test_products_agree_where_they_should() -> None:
     model, x, y = problem()
 
     def penalty(**options: Any) -> float:
-        objective = SOAR(model, Linf(0.1), start="zero", scale=1.0, **options)
+        objective = SOAR(model, Linf(0.1), init="zero", loss_scale=1.0, **options)
         return float(objective(x, y, INDEX, 0).metrics["penalty"])
 
-    assert penalty(product="difference", step=1e-5) == pytest.approx(penalty(product="exact"), rel=1e-3)
-    assert penalty(product="gauss-newton") != pytest.approx(penalty(product="exact"), rel=1e-3)
+    assert penalty(hvp="finite-difference", fd_step=1e-5) == pytest.approx(penalty(hvp="exact"), rel=1e-3)
+    assert penalty(hvp="gauss-newton") != pytest.approx(penalty(hvp="exact"), rel=1e-3)
 
 
-@pytest.mark.parametrize("product", ["difference", "exact", "gauss-newton"])
-@pytest.mark.parametrize("options", [{}, {"samples": 3, "start": "zero"}, {"clip": 0.05}])
+@pytest.mark.parametrize("product", ["finite-difference", "exact", "gauss-newton"])
+@pytest.mark.parametrize("options", [{}, {"num_directions": 3, "init": "zero"}, {"penalty_grad_clip": 0.05}])
 def test_gradient_agrees_with_finite_differences_through_the_whole_objective(
     product: Any, options: dict[str, Any]
 ) -> None:
     model, x, y = problem()
-    objective = SOAR(model, L2("0.3"), product=product, **({"start": "zero"} | options))
+    objective = SOAR(model, L2("0.3"), hvp=product, **({"init": "zero"} | options))
     weight = next(model.parameters())
     if "clip" in options:
-        objective.clip = None if objective.clip is None else type(objective.clip)(1e9)
+        objective.penalty_grad_clip = (
+            None if objective.penalty_grad_clip is None else type(objective.penalty_grad_clip)(1e9)
+        )
     (slope,) = torch.autograd.grad(objective(x, y, INDEX, 0).loss, weight)
     nudge = randomness.normal(randomness.key(0, 0, "n"), tuple(weight.shape), torch.float64)[0]
     with torch.no_grad():
@@ -106,26 +108,32 @@ def test_the_papers_factor() -> None:
     objective = OBJECTIVES.build("soar-paper", {}, TinyNet(), Linf("8/255"))
     assert isinstance(objective, SOAR)
     assert objective.factor(torch.zeros(1, 3, 32, 32), 0) == pytest.approx(0.8779, abs=1e-4)
-    assert (objective.step, objective.clamp, objective.samples) == (0.01, 10.0, 1)
-    assert (objective.start.kind, objective.start.share) == ("pgd-1", 0.5)
+    assert (objective.fd_step, objective.max_norm, objective.num_directions) == (0.01, 10.0, 1)
+    assert (objective.init.kind, objective.init.share) == ("pgd-1", 0.5)
 
 
 def test_the_default_differs_from_the_paper_in_what_its_docstring_lists() -> None:
     assert OBJECTIVES["soar-paper"].build is SOARPaper
     ours, papers = (build(TinyNet(), Linf("8/255")) for build in (SOAR, SOARPaper))
-    assert (ours.start.share, ours.start.remaining) == (1.0, 0.5)
-    assert (papers.start.share, papers.start.remaining) == (0.5, 0.5)
-    assert (ours.product, papers.product, papers.step) == ("gauss-newton", "difference", 0.01)
-    assert (ours.scale, papers.scale) == (1 / 64, 1.0)
-    assert (ours.clamp, papers.clamp) == (None, 10.0)
-    rest = ("samples", "weight", "warmup_steps", "batch_statistics", "clip")
+    assert (ours.init.share, ours.init.remaining) == (1.0, 0.5)
+    assert (papers.init.share, papers.init.remaining) == (0.5, 0.5)
+    assert (ours.hvp, papers.hvp, papers.fd_step) == ("gauss-newton", "finite-difference", 0.01)
+    assert (ours.loss_scale, papers.loss_scale) == (1 / 64, 1.0)
+    assert (ours.max_norm, papers.max_norm) == (None, 10.0)
+    rest = (
+        "num_directions",
+        "penalty_weight",
+        "penalty_warmup_steps",
+        "batchnorm_stats",
+        "penalty_grad_clip",
+    )
     assert all(getattr(ours, name) == getattr(papers, name) for name in rest)
     assert "The paper's version is `SOARPaper`" in (SOAR.__doc__ or "").split("Args:")[0]
 
 
 def test_clamped_examples_have_no_gradient_and_are_counted() -> None:
     model, x, y = problem()
-    clamped = SOAR(model, Linf(0.1), scale=100.0, clamp=1e-3)
+    clamped = SOAR(model, Linf(0.1), loss_scale=100.0, max_norm=1e-3)
     found = clamped(x, y, INDEX, 0)
     assert found.metrics["clamped"] == 1
     assert found.metrics["penalty"].item() == pytest.approx(clamped.factor(x, 0) * 1e-3)
@@ -139,8 +147,8 @@ def test_clamped_examples_have_no_gradient_and_are_counted() -> None:
 
 def test_the_weight_warms_up() -> None:
     model, x, _ = problem()
-    objective = SOAR(model, Linf(0.1), warmup_steps=4, weight=2.0)
-    full = SOAR(model, Linf(0.1), weight=2.0).factor(x, 0)
+    objective = SOAR(model, Linf(0.1), penalty_warmup_steps=4, penalty_weight=2.0)
+    full = SOAR(model, Linf(0.1), penalty_weight=2.0).factor(x, 0)
     assert [objective.factor(x, step) / full for step in range(6)] == pytest.approx(
         [0.25, 0.5, 0.75, 1, 1, 1]
     )
@@ -150,10 +158,10 @@ def test_the_weight_warms_up() -> None:
     "options, training",
     [
         ({}, 1),
-        ({"samples": 3}, 3),
-        ({"product": "difference"}, 2),
-        ({"product": "difference", "samples": 3}, 4),
-        ({"product": "exact"}, 2),
+        ({"num_directions": 3}, 3),
+        ({"hvp": "finite-difference"}, 2),
+        ({"hvp": "finite-difference", "num_directions": 3}, 4),
+        ({"hvp": "exact"}, 2),
     ],
 )
 def test_passes_are_the_arithmetic_of_the_method(options: dict[str, Any], training: int) -> None:
@@ -164,7 +172,13 @@ def test_passes_are_the_arithmetic_of_the_method(options: dict[str, Any], traini
 
 @pytest.mark.parametrize(
     "options",
-    [{"product": "exact"}, {"product": "difference"}, {"start": "zero"}, {"clamp": 10.0}, {"samples": 2}],
+    [
+        {"hvp": "exact"},
+        {"hvp": "finite-difference"},
+        {"init": "zero"},
+        {"max_norm": 10.0},
+        {"num_directions": 2},
+    ],
     ids=str,
 )
 def test_every_option_keeps_the_contract(options: dict[str, Any]) -> None:
@@ -184,7 +198,7 @@ def test_only_the_first_pass_counts_for_batch_norm(kind: Any) -> None:
     assert isinstance(norm, nn.BatchNorm2d)
     norm.reset_running_stats()
     x, y = images(6).float(), torch.tensor([0, 1, 0, 1, 0, 1])
-    SOAR(model, Linf(0.1), start="zero", batch_statistics=kind)(x, y).loss.backward()
+    SOAR(model, Linf(0.1), init="zero", batchnorm_stats=kind)(x, y).loss.backward()
     assert int(norm.get_buffer("num_batches_tracked")) == 1
     assert norm.training and norm.track_running_stats
 
@@ -211,13 +225,13 @@ def test_autocast_around_it_changes_nothing() -> None:
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"step": 0.0}, r"objective\.step: got 0\.0, expected above 0"),
-        ({"samples": 0}, r"objective\.samples: got 0, expected at least 1"),
-        ({"clamp": -1.0}, r"objective\.clamp: got -1\.0"),
-        ({"weight": -0.1}, r"objective\.weight: got -0\.1, expected at least 0"),
-        ({"product": "exat"}, "did you mean 'exact'"),
-        ({"batch_statistics": "eval"}, "unknown batch_statistics 'eval'"),
-        ({"start": "fgsm"}, r"objective\.start: got 'fgsm'"),
+        ({"fd_step": 0.0}, r"objective\.fd_step: got 0\.0, expected above 0"),
+        ({"num_directions": 0}, r"objective\.num_directions: got 0, expected at least 1"),
+        ({"max_norm": -1.0}, r"objective\.max_norm: got -1\.0"),
+        ({"penalty_weight": -0.1}, r"objective\.penalty_weight: got -0\.1, expected at least 0"),
+        ({"hvp": "exat"}, "did you mean 'exact'"),
+        ({"batchnorm_stats": "eval"}, "unknown batchnorm_stats 'eval'"),
+        ({"init": "fgsm"}, r"objective\.init: got 'fgsm'"),
     ],
 )
 def test_bad_values_are_refused_when_the_objective_is_made(options: dict[str, Any], message: str) -> None:
@@ -249,6 +263,8 @@ class OwnLayer(nn.Module):
 def test_layers_without_forward_derivatives_are_told_what_to_use_instead() -> None:
     model, x = OwnLayer(), images(3)
     y = said(model, x)
-    with pytest.raises(UserError, match=r"objective\.product: got gauss-newton, but .* expected difference"):
+    with pytest.raises(
+        UserError, match=r"objective\.hvp: got gauss-newton, but .* expected finite-difference"
+    ):
         SOAR(model, Linf(0.1))(x, y)
-    assert SOAR(model, Linf(0.1), product="difference")(x, y).loss.isfinite()
+    assert SOAR(model, Linf(0.1), hvp="finite-difference")(x, y).loss.isfinite()

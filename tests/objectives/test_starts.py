@@ -53,11 +53,11 @@ def test_the_regularizer_gets_the_rest(kind: str, share: float, rest: float | No
 @pytest.mark.parametrize(
     "kind, share, rest, message",
     [
-        ("pdg-1", 0.5, None, r"objective\.start: got 'pdg-1', expected zero, random or pgd-K"),
-        ("pgd-0", 0.5, None, r"objective\.start: got 'pgd-0'"),
-        ("zero", 0.0, None, r"objective\.start_share: got 0\.0, expected above 0 and at most 1"),
-        ("zero", 1.1, None, r"objective\.start_share: got 1\.1"),
-        ("zero", 0.5, -1.0, r"objective\.penalty_share: got -1\.0, expected at least 0"),
+        ("pdg-1", 0.5, None, r"objective\.init: got 'pdg-1', expected zero, random or pgd-K"),
+        ("pgd-0", 0.5, None, r"objective\.init: got 'pgd-0'"),
+        ("zero", 0.0, None, r"objective\.init_eps_fraction: got 0\.0, expected above 0 and at most 1"),
+        ("zero", 1.1, None, r"objective\.init_eps_fraction: got 1\.1"),
+        ("zero", 0.5, -1.0, r"objective\.penalty_eps_fraction: got -1\.0, expected at least 0"),
     ],
 )
 def test_senseless_values_are_refused(kind: str, share: float, rest: float | None, message: str) -> None:

@@ -25,7 +25,7 @@ def test_every_field_can_be_overridden_by_its_full_name(field: str) -> None:
         (["--eps=0.1"], {"threat.eps": 0.1}),
         (["--objective", "standard"], {"objective.name": "standard"}),
         (["--objective.step_size", "2/255"], {"objective.step_size": "2/255"}),
-        (["--flip", "--crop", "4"], {"data.flip": True, "data.crop": 4}),
+        (["--flip", "--crop_padding", "4"], {"data.flip": True, "data.crop_padding": 4}),
         (["--flip", "false"], {"data.flip": False}),
         (["--milestones", "100,150"], {"training.milestones": [100, 150]}),
         (["--milestones", "[5]"], {"training.milestones": [5]}),

@@ -63,7 +63,7 @@ def test_the_papers_numbers_for_adversarial_training() -> None:
     assert (training.schedule, training.milestones, training.decay) == ("step", (100, 150), 0.1)
     assert recipe.objective == {"name": "adversarial", "steps": 10, "step_size": "2/255"}
     assert recipe.model == {"name": "resnet10"} and recipe.threat.eps == "8/255"
-    assert (recipe.data.crop, recipe.data.flip) == (4, True)
+    assert (recipe.data.crop_padding, recipe.data.flip) == (4, True)
 
 
 @pytest.mark.parametrize("name", ["trades", "mart"])
@@ -125,7 +125,10 @@ def test_small_recipes_differ_from_adversarial_training_in_objective_and_start(o
     [
         ("[data]\nnam = 1", r"unknown field 'nam' \(r\.toml: data\.nam\); did you mean 'name'"),
         ("traning = 3", r"unknown field 'traning' .* did you mean 'training'"),
-        ('[data]\nname = "x"\npad = "mirror"', "data.pad: got 'mirror', expected one of zero, reflect"),
+        (
+            '[data]\nname = "x"\npadding_mode = "mirror"',
+            "data.padding_mode: got 'mirror', expected one of zero, reflect",
+        ),
         ("[training]\nepochs = 0", "training.epochs: got 0, expected `int` >= 1"),
         ("[guards]\noverfitting_drop = 2", r"guards\.overfitting_drop: got 2, expected `float` < 1"),
         ("[objective]\nsteps = 3", r"r\.toml: \[objective\] needs a name"),

@@ -31,10 +31,10 @@ OPTIONS: dict[str, Any] = globals().get("OPTIONS", {})
 # Every objective as it is by default, and those options that look at the whole batch.
 NAMES = [
     *(entry.name for entry in OBJECTIVES),
-    "soar clip=0.01",
+    "soar penalty_grad_clip=0.01",
     "adversarial training.weight_perturbation=0.05",
     "mma training.weight_perturbation=0.05",
-    "soar clip=0.01 training.weight_perturbation=0.05",
+    "soar penalty_grad_clip=0.01 training.weight_perturbation=0.05",
 ]
 
 
@@ -46,7 +46,7 @@ def trainer(name: str, run: Path, **options: Any) -> Trainer:
     own = {field: text for field, text in chosen.items() if not field.startswith("training.")}
     rest = {field.removeprefix("training."): float(chosen[field]) for field in chosen.keys() - own.keys()}
     objective = OBJECTIVES.build(kind, own, model, Linf("8/255"), seed=3)
-    changes = {"max_steps": 3, "accumulate": 2, "ema_decay": 0.9, "lr": 0.02} | rest | options
+    changes = {"max_steps": 3, "accumulation_steps": 2, "ema_decay": 0.9, "lr": 0.02} | rest | options
     guards = GuardSettings(explosion=1e9, overfitting="off")
     return small.trainer(run, objective=objective, guards=guards, **changes)
 

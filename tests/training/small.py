@@ -53,7 +53,7 @@ def network(*, seed: int = 0, dtype: torch.dtype = torch.float32) -> nn.Module:
 
 
 def settings(**changes: Any) -> TrainingSettings:
-    return TrainingSettings(**({"epochs": 3, "batch_size": 8, "lr": 0.1, "workers": 0} | changes))
+    return TrainingSettings(**({"epochs": 3, "batch_size": 8, "lr": 0.1, "num_workers": 0} | changes))
 
 
 def trainer(

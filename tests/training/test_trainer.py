@@ -89,7 +89,7 @@ def test_four_micro_batches_give_the_update_of_one_batch(tmp_path: Path) -> None
     for accumulate in (1, 4):
         objective = small.Plain(small.network(dtype=torch.float64), Linf("8/255"))
         run = tmp_path / str(accumulate)
-        trainer = small.trainer(run, objective=objective, accumulate=accumulate)
+        trainer = small.trainer(run, objective=objective, accumulation_steps=accumulate)
         trainer.fit()
         found.append((small.weights(trainer), small.rows(run)))
     (one, rows), (four, other_rows) = found
@@ -224,7 +224,7 @@ def test_dropout_depends_on_the_seed_alone_and_leaves_the_generator_as_it_was(
 def test_batches_must_divide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = r"training.batch_size: got 8, expected a multiple of 3 \(1 processes x 3 micro-batches"
     with pytest.raises(UserError, match=text):
-        small.trainer(tmp_path, accumulate=3)
+        small.trainer(tmp_path, accumulation_steps=3)
     with pytest.raises(UserError, match=r"training\.batch_size: got 100"):
         small.trainer(tmp_path, batch_size=100)
 

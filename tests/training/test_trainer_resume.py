@@ -18,7 +18,7 @@ from tests.training import small
 class TestResume:
     """Interrupted and resumed anywhere, a run gives the bits of an uninterrupted one."""
 
-    changes: dict[str, Any] = {"ema_decay": 0.9, "accumulate": 2, "eps_warmup_epochs": 1.0}  # noqa: RUF012
+    changes: dict[str, Any] = {"ema_decay": 0.9, "accumulation_steps": 2, "eps_warmup_epochs": 1.0}  # noqa: RUF012
 
     def objective(self) -> small.Plain:
         # Dropout draws from torch's own generator, whose state must come back as well.

@@ -35,7 +35,7 @@ def test_the_rate_is_set_on_every_group_of_parameters() -> None:
 
 
 def test_figures_are_means_over_all_micro_batches() -> None:
-    one, two = (updates(accumulate=number) for number in (1, 2))
+    one, two = (updates(accumulation_steps=number) for number in (1, 2))
     whole, parts = (made.backward(batch(), 0) for made in (one, two))
     assert whole.keys() == parts.keys() == {"loss", "accuracy", "size", "grad_norm"}
     for name in ("loss", "accuracy", "grad_norm"):
@@ -66,7 +66,7 @@ def test_images_come_in_the_models_precision_and_layout() -> None:
 @pytest.mark.parametrize("accumulate", [1, 4])
 def test_labels_are_smoothed_as_the_settings_say(accumulate: int) -> None:
     model = small.network(dtype=torch.float64)
-    made = updates(Standard(model), label_smoothing=0.2, accumulate=accumulate)
+    made = updates(Standard(model), label_smoothing=0.2, accumulation_steps=accumulate)
     assert made.objective.label_smoothing == 0.2
     examples = batch()
     x = examples.x.double()
@@ -85,7 +85,7 @@ def test_labels_are_whole_and_weights_are_still_unless_asked_for() -> None:
             seen.append(next(self.model.parameters()).detach().clone())
             return super().compute(x, y, index, step)
 
-    made = updates(Watching(small.network()), accumulate=2)
+    made = updates(Watching(small.network()), accumulation_steps=2)
     assert made.objective.label_smoothing == 0
     made.backward(batch(), 0)
     assert len(seen) == 2 and torch.equal(*seen)

@@ -112,7 +112,9 @@ def test_the_attack_is_paid_for_once() -> None:
     updates(Adversarial(model, THREAT, steps=3), weight_perturbation=0.01).backward(batch(), 0)
     assert model.modes == [False] * 3 + [True] * 2
     model.modes.clear()
-    updates(Adversarial(model, THREAT, steps=3), weight_perturbation=0.01, accumulate=2).backward(batch(), 0)
+    updates(Adversarial(model, THREAT, steps=3), weight_perturbation=0.01, accumulation_steps=2).backward(
+        batch(), 0
+    )
     assert model.modes == ([False] * 3 + [True]) * 2 + [True] * 2
 
 
@@ -176,7 +178,9 @@ def test_perturbation_can_begin_later(step: int, looks: int) -> None:
     assert model.modes == [True] * looks
 
 
-@pytest.mark.parametrize("name", ["standard", "adversarial", "trades", "mma", "llr", "soar clip=0.01"])
+@pytest.mark.parametrize(
+    "name", ["standard", "adversarial", "trades", "mma", "llr", "soar penalty_grad_clip=0.01"]
+)
 def test_micro_batches_make_no_difference(name: str) -> None:
     found = []
     for accumulate in (1, 2, 4):
@@ -184,7 +188,9 @@ def test_micro_batches_make_no_difference(name: str) -> None:
         kind, *settings = name.split()
         chosen = dict(setting.split("=") for setting in settings)
         made = updates(
-            OBJECTIVES.build(kind, chosen, model, THREAT), weight_perturbation=0.02, accumulate=accumulate
+            OBJECTIVES.build(kind, chosen, model, THREAT),
+            weight_perturbation=0.02,
+            accumulation_steps=accumulate,
         )
         figures = made.backward(batch(), 0)
         found.append([*gradients(model), figures["loss"], figures["grad_norm"]])
@@ -201,7 +207,7 @@ def test_every_objective_can_be_trained_so(entry: Entry[Objective], accumulate: 
             entry.build(model, THREAT),
             weight_perturbation=size,
             label_smoothing=0.1,
-            accumulate=accumulate,
+            accumulation_steps=accumulate,
             lr=0.001,
         )
         made.prepare(0)

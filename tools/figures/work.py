@@ -20,7 +20,7 @@ OBJECTIVES = {
     "standard": "standard",
     "foar": "FOAR",
     "soar": "SOAR",
-    "soar:product=difference": "SOAR, paper's difference",
+    "soar:hvp=finite-difference": "SOAR, paper's difference",
     REFERENCE: "PGD-10",
     "trades": "TRADES",
 }

@@ -22,7 +22,7 @@ _CAPTION = """ms: CPU time of a step, the median; / std, / PGD-10: ratios to tho
 fwd, bwd: batches through the network; MiB: how much a process grew in one step"""
 _LARGEST_BATCH = 8192
 REFERENCES = ("standard", "adversarial:steps=10")
-OBJECTIVES = ("foar", "soar", "soar:product=difference", "trades", "mart", "mma", "cure", "llr")
+OBJECTIVES = ("foar", "soar", "soar:hvp=finite-difference", "trades", "mart", "mma", "cure", "llr")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=list(OBJECTIVES),
         metavar="NAME",
-        help="names of `soar list objectives`, with options as in soar:product=exact, or all "
+        help="names of `soar list objectives`, with options as in soar:hvp=exact, or all "
         f"(default: {', '.join(OBJECTIVES)}); standard and PGD-10 training are always measured",
     )
     step.add_argument(

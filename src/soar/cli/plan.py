@@ -162,7 +162,7 @@ def _processes(trainer: Trainer, cost: TrainingCost) -> list[str]:
 
     size = trainer.training.batch_size
     lines = ["", "processes  images each  MiB exchanged an update  time at best"]
-    for number in divisions(size, trainer.training.accumulate):
+    for number in divisions(size, trainer.training.accumulation_steps):
         if number >= cost.processes:
             other = cost.among(number)
             spent = "unknown" if other.seconds is None else duration(other.seconds)

@@ -200,14 +200,14 @@ def measure_training(trainer: Trainer, clock: Clock = time.perf_counter) -> Trai
     return replace(counted, updates=tuple(updates), validation=last, mebibytes=_peak_memory(trainer.device))
 
 
-def divisions(batch_size: int, accumulate: int = 1) -> list[int]:
+def divisions(batch_size: int, accumulation_steps: int = 1) -> list[int]:
     """Return the numbers of processes, powers of two, that a batch can be divided among.
 
-    >>> divisions(512), divisions(96, accumulate=2), divisions(10)
+    >>> divisions(512), divisions(96, accumulation_steps=2), divisions(10)
     ([1, 2, 4, 8, 16, 32], [1, 2], [1])
     """
     doubled = [2**n for n in range(1, _MOST_PROCESSES.bit_length())]
-    images = batch_size / accumulate
+    images = batch_size / accumulation_steps
     return [1, *(n for n in doubled if images % n == 0 and images >= n * _LEAST_IMAGES)]
 
 

@@ -46,7 +46,9 @@ WORKLOADS = {
     for one in (
         Workload(name="resnet10-w16", model="resnet10", options=(("width", 16),), batch_size=128),
         Workload(name="resnet10-w64", model="resnet10", options=(("width", 64),), batch_size=32),
-        Workload(name="wrn-28-2", model="wide_resnet", options=(("depth", 28), ("widen", 2)), batch_size=32),
+        Workload(
+            name="wrn-28-2", model="wide_resnet", options=(("depth", 28), ("widen_factor", 2)), batch_size=32
+        ),
         Workload(name="resnet18-bn", model="resnet18", options=(("norm", "batch"),), batch_size=16),
     )
 }

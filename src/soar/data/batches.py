@@ -29,20 +29,20 @@ class Augmentation:
     """How training images are augmented; the default leaves them as they are.
 
     Args:
-        crop: pixels added on every side before a window of the original size is cut out at random
-        pad: how they are filled: with black ("zero") or with the reflected image ("reflect")
+        crop_padding: pixels added on every side before a window of the original size is cut out at random
+        padding_mode: how they are filled: with black ("zero") or with the reflected image ("reflect")
         flip: whether images are flipped left to right with probability 1/2
     """
 
-    crop: int = 0
-    pad: Literal["zero", "reflect"] = "zero"
+    crop_padding: int = 0
+    padding_mode: Literal["zero", "reflect"] = "zero"
     flip: bool = False
 
     def __post_init__(self) -> None:
-        if self.crop < 0:
-            raise UserError(f"augmentation.crop: got {self.crop}, expected at least 0")
-        if self.pad not in ("zero", "reflect"):
-            raise UserError(f"augmentation.pad: got '{self.pad}', expected zero or reflect")
+        if self.crop_padding < 0:
+            raise UserError(f"augmentation.crop_padding: got {self.crop_padding}, expected at least 0")
+        if self.padding_mode not in ("zero", "reflect"):
+            raise UserError(f"augmentation.padding_mode: got '{self.padding_mode}', expected zero or reflect")
 
 
 class Batch(NamedTuple):
@@ -81,7 +81,7 @@ def training_batches(
     start: int = 0,
     rank: int = 0,
     world_size: int = 1,
-    workers: int = 1,
+    num_workers: int = 1,
 ) -> Iterator[Batch]:
     """Return the batches of one epoch in an order that is a function of (seed, epoch).
 
@@ -97,7 +97,7 @@ def training_batches(
         start: the number of the first batch; earlier ones are not computed
         rank: which process this is; it gets the rank-th part of every batch
         world_size: how many processes there are
-        workers: threads that prepare batches ahead; 0 prepares each on demand
+        num_workers: threads that prepare batches ahead; 0 prepares each on demand
 
     Raises:
         UserError: a batch size that does not fit the examples or the processes
@@ -110,11 +110,11 @@ def training_batches(
         )
     order = randomness.permutation(randomness.key(seed, 0, "order", epoch), len(split))[0]
     rows = order[: count * batch_size].view(count, world_size, -1)[start:, rank]
-    return _prepare(split, rows, augmentation, seed=seed, epoch=epoch, workers=workers)
+    return _prepare(split, rows, augmentation, seed=seed, epoch=epoch, num_workers=num_workers)
 
 
 def _prepare(
-    split: Split, rows: Tensor, augmentation: Augmentation, *, seed: int, epoch: int, workers: int
+    split: Split, rows: Tensor, augmentation: Augmentation, *, seed: int, epoch: int, num_workers: int
 ) -> Iterator[Batch]:
     # The random numbers of an epoch are drawn at once: tiny draws for every batch cost far more.
     # Pixels are moved by numpy, because torch would start threads of its own inside each worker.
@@ -129,20 +129,20 @@ def _prepare(
         x = np.divide(pixels, np.float32(255), dtype=np.float32)
         return Batch(torch.from_numpy(x), split.labels[chosen], indices[number])
 
-    return _ahead(make, len(rows), workers=workers)
+    return _ahead(make, len(rows), num_workers=num_workers)
 
 
-def _ahead(make: Callable[[int], Batch], count: int, *, workers: int) -> Iterator[Batch]:
+def _ahead(make: Callable[[int], Batch], count: int, *, num_workers: int) -> Iterator[Batch]:
     """Call `make` for 0 ... `count` - 1 in threads, some ahead of use; yield results in order."""
-    if workers == 0:
+    if num_workers == 0:
         yield from map(make, range(count))
         return
-    with ThreadPoolExecutor(workers, thread_name_prefix="soar-batches") as pool:
+    with ThreadPoolExecutor(num_workers, thread_name_prefix="soar-batches") as pool:
         waiting: deque[Future[Batch]] = deque()
         try:
             for number in range(count):
                 waiting.append(pool.submit(make, number))
-                if len(waiting) > _AHEAD_PER_WORKER * workers:
+                if len(waiting) > _AHEAD_PER_WORKER * num_workers:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
@@ -164,7 +164,7 @@ def draw_moves(augmentation: Augmentation, indices: Tensor, *, seed: int, epoch:
         The top and the left of the window and 1 for a flip, shape (N, 3).
     """
     crops = randomness.key(seed, indices, "crop", epoch)
-    places = randomness.integers(crops, 2 * augmentation.crop + 1, (2,)).numpy()
+    places = randomness.integers(crops, 2 * augmentation.crop_padding + 1, (2,)).numpy()
     flips = randomness.integers(randomness.key(seed, indices, "flip", epoch), 2).numpy()
     return np.column_stack([places, flips * augmentation.flip])
 
@@ -181,7 +181,7 @@ def augment(images: Pixels, moves: NDArray[np.int64], augmentation: Augmentation
         UserError: the image is too small to be padded by reflection
     """
     top, left, flipped = moves.T
-    if augmentation.crop:
+    if augmentation.crop_padding:
         windows = sliding_window_view(_pad(images, augmentation), images.shape[2:], axis=(2, 3))
         images = windows[np.arange(len(images)), :, top, left]
     images[flipped == 1] = images[flipped == 1][..., ::-1]
@@ -190,12 +190,12 @@ def augment(images: Pixels, moves: NDArray[np.int64], augmentation: Augmentation
 
 def _pad(images: Pixels, augmentation: Augmentation) -> Pixels:
     count, channels, height, width = images.shape
-    extra = augmentation.crop
-    if augmentation.pad == "reflect":
+    extra = augmentation.crop_padding
+    if augmentation.padding_mode == "reflect":
         if extra >= min(height, width):
             raise UserError(
-                f"augmentation.crop: got {extra}, allowed is less than {min(height, width)} for "
-                f"images of {height} x {width} with augmentation.pad = reflect"
+                f"augmentation.crop_padding: got {extra}, allowed is less than {min(height, width)} for "
+                f"images of {height} x {width} with augmentation.padding_mode = reflect"
             )
         return np.pad(images, ((0, 0), (0, 0), (extra, extra), (extra, extra)), "reflect")
     padded = np.zeros((count, channels, height + 2 * extra, width + 2 * extra), np.uint8)

@@ -11,7 +11,7 @@ from soar.errors import UserError
 from soar.recipes import Recipe
 from soar.runs import start_weights
 
-_WITHOUT_EFFECT = ("save_minutes", "save_steps", "workers")
+_WITHOUT_EFFECT = ("save_minutes", "save_steps", "num_workers")
 
 
 def recipe_hash(recipe: Recipe, start: str = "") -> str:
@@ -26,7 +26,7 @@ def recipe_hash(recipe: Recipe, start: str = "") -> str:
         start: the hash of the network whose weights it begins with, in place of `training.start_from`
 
     >>> from soar.recipes import load
-    >>> recipe_hash(load("demo-robust")) == recipe_hash(load("demo-robust", ["--workers", "4"]))
+    >>> recipe_hash(load("demo-robust")) == recipe_hash(load("demo-robust", ["--num_workers", "4"]))
     True
     >>> recipe_hash(load("demo-robust")) == recipe_hash(load("demo-robust", ["--seed", "1"]))
     False

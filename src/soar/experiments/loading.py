@@ -13,7 +13,7 @@ A file has the fields of `schema.ExperimentFile`, such as
     [[rows]]
     name = "step 1"
     start_from = "standard"
-    fields.objective.step = 1.0
+    fields.objective.fd_step = 1.0
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ class Networks:
 def _flat(table: Table, prefix: str = "") -> recipes.Overrides:
     """Write nested tables as full names of fields.
 
-    >>> _flat({"seed": 1, "objective": {"name": "soar", "step": 0.5}})
-    {'seed': 1, 'objective.name': 'soar', 'objective.step': 0.5}
+    >>> _flat({"seed": 1, "objective": {"name": "soar", "fd_step": 0.5}})
+    {'seed': 1, 'objective.name': 'soar', 'objective.fd_step': 0.5}
     """
     found: recipes.Overrides = {}
     for key, value in table.items():

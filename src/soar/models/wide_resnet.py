@@ -24,7 +24,7 @@ def wide_resnet(
     image_shape: tuple[int, int, int] = (3, 32, 32),
     *,
     depth: int = 34,
-    widen: int = 10,
+    widen_factor: int = 10,
     norm: Norm = "batch",
     groups: int = 8,
     conv_bias: bool = False,
@@ -48,7 +48,7 @@ class WideResNet(nn.Module):
         num_classes: the number of logits
         image_shape: channels, height and width of an image
         depth: 6n + 4, for n blocks of two convolutions in each of three stages
-        widen: factor on the widths 16, 32 and 64 of the stages
+        widen_factor: factor on the widths 16, 32 and 64 of the stages
         norm: what precedes each activation: none, batch or group
         groups: the groups of each group norm
         conv_bias: whether convolutions have biases
@@ -66,7 +66,7 @@ class WideResNet(nn.Module):
         image_shape: tuple[int, int, int],
         *,
         depth: int,
-        widen: int,
+        widen_factor: int,
         norm: Norm,
         groups: int,
         conv_bias: bool,
@@ -78,7 +78,7 @@ class WideResNet(nn.Module):
         layers = Layers(norm, conv_bias, groups)
         check_task(num_classes, image_shape)
         require(depth >= 10 and depth % 6 == 4, "depth", depth, "6n + 4 such as 10, 28 or 34")
-        require(widen >= 1, "widen", widen, "at least 1")
+        require(widen_factor >= 1, "widen_factor", widen_factor, "at least 1")
         self.normalization = normalization_layer(input_normalization, image_shape[0])
         self.activate = activation_layer(activation)
         self.stem = layers.conv(image_shape[0], 16)
@@ -87,7 +87,7 @@ class WideResNet(nn.Module):
         for index in range(3 * blocks_per_stage):
             stage, position = divmod(index, blocks_per_stage)
             stride = 2 if stage > 0 and position == 0 else 1
-            outputs = 16 * widen * 2**stage
+            outputs = 16 * widen_factor * 2**stage
             self.blocks.append(
                 PreActivationBlock(layers, channels, outputs, stride=stride, activate=self.activate)
             )

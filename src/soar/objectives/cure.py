@@ -32,9 +32,9 @@ class CURE(Objective):
     Args:
         model: any module that maps images in [0, 1] to logits
         threat: what the adversary may do; only its norm matters here
-        weight: w, the weight of the penalty
-        step: h, the l2 length of the finite-difference step
-        ramp_steps: h grows linearly over this many updates
+        penalty_weight: w, the weight of the penalty
+        fd_step: h, the l2 length of the finite-difference step
+        fd_warmup_steps: h grows linearly over this many updates
         seed: not used; nothing here is random
     """
 
@@ -45,17 +45,17 @@ class CURE(Objective):
         model: nn.Module,
         threat: Threat,
         *,
-        weight: float = 4.0,
-        step: float = 1.5,
-        ramp_steps: int = 0,
+        penalty_weight: float = 4.0,
+        fd_step: float = 1.5,
+        fd_warmup_steps: int = 0,
         seed: int = 0,
     ) -> None:
         super().__init__(model, threat, seed=seed)
         self.required_threat()
-        checks.positive(step=step)
-        checks.not_negative(weight=weight)
-        checks.count(least=0, ramp_steps=ramp_steps)
-        self.weight, self.step, self.ramp_steps = weight, step, ramp_steps
+        checks.positive(fd_step=fd_step)
+        checks.not_negative(penalty_weight=penalty_weight)
+        checks.count(least=0, fd_warmup_steps=fd_warmup_steps)
+        self.penalty_weight, self.fd_step, self.fd_warmup_steps = penalty_weight, fd_step, fd_warmup_steps
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:  # noqa: ARG002
         """Compare the gradient at the image with that one step uphill."""
@@ -69,7 +69,7 @@ class CURE(Objective):
         logits = loss_at.logits[0]
         return regularized(
             self.classification_loss(logits, y),
-            self.weight * change,
+            self.penalty_weight * change,
             logits,
             gradient_norm=torch.linalg.vector_norm(gradient.detach().flatten(1), dim=1),
         )
@@ -80,7 +80,11 @@ class CURE(Objective):
         Args:
             step: how many updates came before this one
         """
-        return self.step * min(1.0, (step + 1) / self.ramp_steps) if self.ramp_steps else self.step
+        return (
+            self.fd_step * min(1.0, (step + 1) / self.fd_warmup_steps)
+            if self.fd_warmup_steps
+            else self.fd_step
+        )
 
     def _direction(self, gradient: Tensor) -> Tensor:
         """Return z, of l2 length 1; zero where the gradient is zero."""

@@ -28,9 +28,9 @@ class FOAR(Objective):
     Args:
         model: any module that maps images in [0, 1] to logits, twice differentiable where it is curved
         threat: what the adversary may do, linf or l2
-        start: the point x' where the loss is expanded: zero, random or pgd-K
-        start_share: the radius of the start's ball as a fraction of eps
-        penalty_share: eps_R as a fraction of eps; by default what the start leaves. The penalty is
+        init: the point x' where the loss is expanded: zero, random or pgd-K
+        init_eps_fraction: the radius of the start's ball as a fraction of eps
+        penalty_eps_fraction: eps_R as a fraction of eps; by default what the start leaves. The penalty is
             proportional to it, so it is also the weight of the penalty and may exceed 1
         seed: seed of the random starts
     """
@@ -40,23 +40,23 @@ class FOAR(Objective):
         model: nn.Module,
         threat: Threat,
         *,
-        start: str = "pgd-1",
-        start_share: float = 0.5,
-        penalty_share: float | None = None,
+        init: str = "pgd-1",
+        init_eps_fraction: float = 0.5,
+        penalty_eps_fraction: float | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(model, threat, seed=seed)
         self.required_threat()
-        self.start = Start(start, start_share, penalty_share)
+        self.init = Start(init, init_eps_fraction, penalty_eps_fraction)
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
         """Find x', then return cross-entropy and penalty there."""
         threat = self.required_threat()
-        points = self.start.points(self.model, threat, x, y, index=index, seed=self.seed, step=step)
+        points = self.init.points(self.model, threat, x, y, index=index, seed=self.seed, step=step)
         loss_at = LossAt(self.model, y)
         with FastDoubleBackward():
             _, gradient = input_gradient(loss_at, points.detach(), differentiable=True)
         norm = threat.dual_norm(gradient)
         logits = loss_at.logits[0]
-        penalty = self.start.remaining * threat.radius * norm
+        penalty = self.init.remaining * threat.radius * norm
         return regularized(self.classification_loss(logits, y), penalty, logits, gradient_norm=norm)

@@ -102,8 +102,8 @@ class MMA(Objective):
         max_margin: D, the margin from which on an example no longer counts; by default four times eps
         min_margin: the smallest ball that is searched; by default a sixth of eps
         steps: how many steps PGD takes
-        bisections: how many points are tried between image and limit
-        clean_share: c, the weight of the loss at the images; that at the boundary has 1 - c
+        bisection_steps: how many points are tried between image and limit
+        clean_loss_fraction: c, the weight of the loss at the images; that at the boundary has 1 - c
         seed: seed of the random starts
     """
 
@@ -117,16 +117,20 @@ class MMA(Objective):
         max_margin: str | float | Fraction | None = None,
         min_margin: str | float | Fraction | None = None,
         steps: int = 10,
-        bisections: int = 10,
-        clean_share: float = 1 / 3,
+        bisection_steps: int = 10,
+        clean_loss_fraction: float = 1 / 3,
         seed: int = 0,
     ) -> None:
         super().__init__(model, threat, seed=seed)
-        checks.count(steps=steps, bisections=bisections)
-        checks.fraction(clean_share=clean_share)
+        checks.count(steps=steps, bisection_steps=bisection_steps)
+        checks.fraction(clean_loss_fraction=clean_loss_fraction)
         self.max_margin = None if max_margin is None else epsilon.parse(max_margin, "objective.max_margin")
         self.min_margin = None if min_margin is None else epsilon.parse(min_margin, "objective.min_margin")
-        self.steps, self.bisections, self.clean_share = steps, bisections, clean_share
+        self.steps, self.bisection_steps, self.clean_loss_fraction = (
+            steps,
+            bisection_steps,
+            clean_loss_fraction,
+        )
         self.margins = Margins()
         limits = self.required_threat()
         smallest, largest = self.limits(limits)
@@ -150,7 +154,7 @@ class MMA(Objective):
             attacked = logits_of(self.model, found.points)
         at_boundary = found.counts * self.classification_loss(attacked, y)
         at_image = self.classification_loss(natural, y)
-        loss = self.clean_share * at_image + (1 - self.clean_share) * at_boundary
+        loss = self.clean_loss_fraction * at_image + (1 - self.clean_loss_fraction) * at_boundary
         return Output(
             loss.mean(),
             attacked.detach(),
@@ -208,7 +212,7 @@ class MMA(Objective):
                 with torch.no_grad():
                     at = _line(images, direction)
                     found = bisect(
-                        lambda t: height(at(t)) >= 0, radius, _BEYOND * largest, rounds=self.bisections
+                        lambda t: height(at(t)) >= 0, radius, _BEYOND * largest, rounds=self.bisection_steps
                     )
             points[correct], margins[correct] = at(found), found
         self.margins.store(index, margins)

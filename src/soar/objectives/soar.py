@@ -35,7 +35,7 @@ from soar.objectives.starts import Start
 from soar.prediction import logits_of
 from soar.threat import Threat
 
-Product = Literal["difference", "exact", "gauss-newton"]
+HVP = Literal["finite-difference", "exact", "gauss-newton"]
 
 
 class Expansion(NamedTuple):
@@ -69,22 +69,22 @@ class SOAR(Objective):
     Args:
         model: any module that maps images in [0, 1] to logits
         threat: what the adversary may do, linf or l2
-        start: the point x' where the loss is expanded: zero, random or pgd-K
-        start_share: the radius of the start's ball as a fraction of eps
-        penalty_share: eps_R, the radius that the penalty covers, as a fraction of eps; by default what
+        init: the point x' where the loss is expanded: zero, random or pgd-K
+        init_eps_fraction: the radius of the start's ball as a fraction of eps
+        penalty_eps_fraction: eps_R, the radius that the penalty covers, as a fraction of eps; by default what
             the start leaves
-        product: how Hessian-vector products are computed. "gauss-newton" leaves out the curvature of the
-            logits, is exact between the kinks of a ReLU network and the fastest; "difference" of
+        hvp: how Hessian-vector products are computed. "gauss-newton" leaves out the curvature of the
+            logits, is exact between the kinks of a ReLU network and the fastest; "finite-difference" of
             gradients includes the kinks within its step, and supports any layers; "exact" differentiates once
             more
-        step: h, the l2 length of the finite-difference step, the scale at which curvature is measured
-        samples: how many directions z are drawn per example
-        scale: s, the factor on the loss inside the norm; quadratic below 1/s, linear above
-        clamp: the largest ||Hz|| that counts for an example; beyond it the penalty has no gradient
-        clip: the largest l2 norm of the penalty's gradient, clipped apart from that of the loss
-        weight: w, a factor on the penalty; sqrt(pi/2) gives the corrected bound of Proposition 1
-        warmup_steps: the penalty's weight grows linearly over this many updates
-        batch_statistics: what BatchNorm normalizes by in passes that do not update it: batch, or running
+        fd_step: h, the l2 length of the finite-difference step, the scale at which curvature is measured
+        num_directions: how many directions z are drawn per example
+        loss_scale: s, the factor on the loss inside the norm; quadratic below 1/s, linear above
+        max_norm: the largest ||Hz|| that counts for an example; beyond it the penalty has no gradient
+        penalty_grad_clip: the largest l2 norm of the penalty's gradient, clipped apart from that of the loss
+        penalty_weight: w, a factor on the penalty; sqrt(pi/2) gives the corrected bound of Proposition 1
+        penalty_warmup_steps: the penalty's weight grows linearly over this many updates
+        batchnorm_stats: what BatchNorm normalizes by in passes that do not update it: batch, or running
         seed: seed of starts and directions
     """
 
@@ -95,50 +95,54 @@ class SOAR(Objective):
         model: nn.Module,
         threat: Threat,
         *,
-        start: str = "pgd-1",
-        start_share: float = 1.0,
-        penalty_share: float | None = 0.5,
-        product: Product = "gauss-newton",
-        step: float = 0.5,
-        samples: int = 1,
-        scale: float = 1 / 64,
-        clamp: float | None = None,
-        clip: float | None = None,
-        weight: float = 1.0,
-        warmup_steps: int = 0,
-        batch_statistics: Statistics = "batch",
+        init: str = "pgd-1",
+        init_eps_fraction: float = 1.0,
+        penalty_eps_fraction: float | None = 0.5,
+        hvp: HVP = "gauss-newton",
+        fd_step: float = 0.5,
+        num_directions: int = 1,
+        loss_scale: float = 1 / 64,
+        max_norm: float | None = None,
+        penalty_grad_clip: float | None = None,
+        penalty_weight: float = 1.0,
+        penalty_warmup_steps: int = 0,
+        batchnorm_stats: Statistics = "batch",
         seed: int = 0,
     ) -> None:
         super().__init__(model, threat, seed=seed)
         self.required_threat()
-        checks.positive(step=step, scale=scale, clamp=clamp, clip=clip)
-        checks.not_negative(weight=weight)
-        checks.count(samples=samples)
-        checks.count(least=0, warmup_steps=warmup_steps)
-        checks.choice("product", product, Product)
-        checks.choice("batch_statistics", batch_statistics, Statistics)
-        self.start = Start(start, start_share, penalty_share)
-        self.product, self.step, self.samples = product, step, samples
-        self.scale, self.clamp = scale, clamp
-        self.weight, self.warmup_steps = weight, warmup_steps
-        self.clip = None if clip is None else PenaltyClip(clip)
-        self.batch_statistics: Statistics = batch_statistics
+        checks.positive(
+            fd_step=fd_step, loss_scale=loss_scale, max_norm=max_norm, penalty_grad_clip=penalty_grad_clip
+        )
+        checks.not_negative(penalty_weight=penalty_weight)
+        checks.count(num_directions=num_directions)
+        checks.count(least=0, penalty_warmup_steps=penalty_warmup_steps)
+        checks.choice("hvp", hvp, HVP)
+        checks.choice("batchnorm_stats", batchnorm_stats, Statistics)
+        self.init = Start(init, init_eps_fraction, penalty_eps_fraction)
+        self.hvp, self.fd_step, self.num_directions = hvp, fd_step, num_directions
+        self.loss_scale, self.max_norm = loss_scale, max_norm
+        self.penalty_weight, self.penalty_warmup_steps = penalty_weight, penalty_warmup_steps
+        self.penalty_grad_clip = None if penalty_grad_clip is None else PenaltyClip(penalty_grad_clip)
+        self.batchnorm_stats: Statistics = batchnorm_stats
         warn_about_batch_norm(model, type(self).__name__)
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
         """Find x', expand the loss there, and add the penalty."""
         threat = self.required_threat()
-        points = self.start.points(self.model, threat, x, y, index=index, seed=self.seed, step=step).detach()
-        keys = [randomness.key(self.seed, index, f"soar direction {k}", step) for k in range(self.samples)]
+        points = self.init.points(self.model, threat, x, y, index=index, seed=self.seed, step=step).detach()
+        keys = [
+            randomness.key(self.seed, index, f"soar direction {k}", step) for k in range(self.num_directions)
+        ]
         with full_precision(x.device), FastDoubleBackward():
-            expand = self._expand_in_one_go if self.product == "gauss-newton" else self._expand
+            expand = self._expand_in_one_go if self.hvp == "gauss-newton" else self._expand
             found = expand(points, y, keys)
-        norms = found.norms if self.clamp is None else found.norms.clamp(max=self.clamp)
+        norms = found.norms if self.max_norm is None else found.norms.clamp(max=self.max_norm)
         penalty = (self.factor(x, step) * norms.mean(dim=1)).mean()
         loss = self.classification_loss(found.logits, y).mean()
         metrics = self._metrics(found, loss, penalty)
-        if self.clip is not None:
-            penalty, metrics["penalty_gradient"] = self.clip.apply(
+        if self.penalty_grad_clip is not None:
+            penalty, metrics["penalty_gradient"] = self.penalty_grad_clip.apply(
                 penalty, self.model, step=step, micro_batches=self.micro_batches
             )
         return Output(loss + penalty, found.logits.detach(), metrics)
@@ -150,9 +154,11 @@ class SOAR(Objective):
             x: images, for their number of pixels
             step: the training step
         """
-        radius = self.required_threat().enclosing_l2_radius(math.prod(x.shape[1:])) * self.start.remaining
-        factor = self.weight * (radius**2 + 1) / 2
-        return factor * min(1.0, (step + 1) / self.warmup_steps) if self.warmup_steps else factor
+        radius = self.required_threat().enclosing_l2_radius(math.prod(x.shape[1:])) * self.init.remaining
+        factor = self.penalty_weight * (radius**2 + 1) / 2
+        return (
+            factor * min(1.0, (step + 1) / self.penalty_warmup_steps) if self.penalty_warmup_steps else factor
+        )
 
     def _expand(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
         """Return the expansion at x'; BatchNorm updates its running statistics in the first pass only."""
@@ -160,33 +166,33 @@ class SOAR(Objective):
         _, gradient = curvature.input_gradient(loss_at, points, differentiable=True)
         near = gradient
         norms = []
-        with statistics(self.model, self.batch_statistics):
-            if self.batch_statistics == "running":
+        with statistics(self.model, self.batchnorm_stats):
+            if self.batchnorm_stats == "running":
                 # Both ends of a difference must be measured with the same statistics.
                 _, near = curvature.input_gradient(loss_at, points, differentiable=True)
             for key in keys:
                 z = curvature.draw_direction(key, tuple(points.shape[1:]), points.dtype)
                 along = self._hessian_product(loss_at, points, near, z.pixels)
-                augmented = curvature.augmented_product(along, near, z, scale=self.scale)
+                augmented = curvature.augmented_product(along, near, z, scale=self.loss_scale)
                 norms.append(curvature.augmented_norm(augmented))
         return Expansion(loss_at.logits[0], gradient, torch.stack(norms, dim=1))
 
     def _hessian_product(
         self, loss_at: curvature.LossAt, points: Tensor, gradient: Tensor, direction: Tensor
     ) -> Tensor:
-        if self.product == "difference":
+        if self.hvp == "finite-difference":
             return curvature.difference_product(
-                loss_at, points, gradient, direction, self.step, differentiable=True
+                loss_at, points, gradient, direction, self.fd_step, differentiable=True
             )
         return curvature.exact_product(loss_at, points, direction, differentiable=True)
 
     def _expand_in_one_go(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
         """Expand with Gauss-Newton's matrix: the first direction shares its pass with the loss."""
         norms = []
-        first: Tensor | None = logits_of(self.model, points) if self.batch_statistics == "running" else None
+        first: Tensor | None = logits_of(self.model, points) if self.batchnorm_stats == "running" else None
         for key in keys:
             z = curvature.draw_direction(key, tuple(points.shape[1:]), points.dtype)
-            with nullcontext() if first is None else statistics(self.model, self.batch_statistics):
+            with nullcontext() if first is None else statistics(self.model, self.batchnorm_stats):
                 logits, gradient, augmented = self._gauss_newton(points, y, z)
             norms.append(curvature.augmented_norm(augmented))
             first = logits if first is None else first
@@ -198,7 +204,7 @@ class SOAR(Objective):
     ) -> tuple[Tensor, Tensor, curvature.Direction]:
         try:
             return curvature.gauss_newton_augmented(
-                partial(logits_of, self.model), points, y, direction, scale=self.scale
+                partial(logits_of, self.model), points, y, direction, scale=self.loss_scale
             )
         except (NotImplementedError, UserError) as error:
             cause = error.__cause__ if isinstance(error, UserError) else error
@@ -206,13 +212,13 @@ class SOAR(Objective):
                 raise
             reason = str(cause).split(".")[0]
             raise UserError(
-                f"objective.product: got gauss-newton, but the model has a layer without forward-mode"
-                f" derivatives ({reason}); expected difference (flag --objective.product)"
+                f"objective.hvp: got gauss-newton, but the model has a layer without forward-mode"
+                f" derivatives ({reason}); expected finite-difference (flag --objective.hvp)"
             ) from error
 
     def _metrics(self, found: Expansion, loss: Tensor, penalty: Tensor) -> dict[str, Tensor]:
         norms = found.norms.detach()
-        beyond = norms > (math.inf if self.clamp is None else self.clamp)
+        beyond = norms > (math.inf if self.max_norm is None else self.max_norm)
         return {
             "cross_entropy": loss.detach(),
             "penalty": penalty.detach(),
@@ -237,12 +243,12 @@ def SOARPaper(model: nn.Module, threat: Threat, *, seed: int = 0) -> SOAR:  # no
     return SOAR(
         model,
         threat,
-        start="pgd-1",
-        start_share=0.5,
-        penalty_share=None,
-        product="difference",
-        step=0.01,
-        scale=1.0,
-        clamp=10.0,
+        init="pgd-1",
+        init_eps_fraction=0.5,
+        penalty_eps_fraction=None,
+        hvp="finite-difference",
+        fd_step=0.01,
+        loss_scale=1.0,
+        max_norm=10.0,
         seed=seed,
     )

@@ -41,11 +41,11 @@ class Start:
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or not re.fullmatch(r"zero|random|pgd-[1-9][0-9]{0,5}", self.kind):
             raise UserError(
-                f"objective.start: got {shown(self.kind)}, expected zero, random or pgd-K such as pgd-1"
-                " (flag --objective.start)"
+                f"objective.init: got {shown(self.kind)}, expected zero, random or pgd-K such as pgd-1"
+                " (flag --objective.init)"
             )
-        checks.fraction(zero=False, start_share=self.share)
-        checks.not_negative(penalty_share=self.rest)
+        checks.fraction(zero=False, init_eps_fraction=self.share)
+        checks.not_negative(penalty_eps_fraction=self.rest)
 
     @property
     def remaining(self) -> float:

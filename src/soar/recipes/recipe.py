@@ -25,9 +25,9 @@ class DataSection:
     """A dataset of `soar data list`, folder:PATH or FILE.npz."""
     validation: Annotated[int, Meta(ge=0)] | None = None
     """Training examples held out to choose the best checkpoint; a tenth, at most 5,000, by default."""
-    crop: Annotated[int, Meta(ge=0)] = 0
+    crop_padding: Annotated[int, Meta(ge=0)] = 0
     """Random crops after padding each side by this many pixels; 0 for none."""
-    pad: Literal["zero", "reflect"] = "zero"
+    padding_mode: Literal["zero", "reflect"] = "zero"
     """How the padding is filled."""
     flip: bool = False
     """Flip images horizontally at random."""

@@ -26,7 +26,7 @@ class TrainingSettings:
     """How often every training example is seen."""
     batch_size: Count
     """Examples per update, summed over all processes and micro-batches."""
-    accumulate: Count = 1
+    accumulation_steps: Count = 1
     """Split each batch into this many micro-batches, to fit a smaller memory."""
     lr: Positive
     """The highest learning rate; the schedule multiplies it."""
@@ -66,7 +66,7 @@ class TrainingSettings:
     """Minutes between checkpoints."""
     save_steps: Count | None = None
     """Updates between checkpoints, in addition."""
-    workers: Annotated[int, Meta(ge=0)] = 1
+    num_workers: Annotated[int, Meta(ge=0)] = 1
     """Threads that prepare batches."""
     max_steps: Count | None = None
     """Stop after this many updates; the schedule stays that of the full length."""

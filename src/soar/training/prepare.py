@@ -54,7 +54,11 @@ def prepare(
         recipe.validation,
         recipe.guards,
         run=run.path,
-        augmentation=Augmentation(crop=recipe.data.crop, pad=recipe.data.pad, flip=recipe.data.flip),
+        augmentation=Augmentation(
+            crop_padding=recipe.data.crop_padding,
+            padding_mode=recipe.data.padding_mode,
+            flip=recipe.data.flip,
+        ),
         seed=recipe.seed,
         device=device,
         sinks=sinks,

@@ -265,5 +265,5 @@ def batches_of(trainer: Trainer) -> Generator[Batch, None, None]:
             start=start if epoch == first else 0,
             rank=trainer.world.rank,
             world_size=trainer.world.size,
-            workers=trainer.training.workers,
+            num_workers=trainer.training.num_workers,
         )

@@ -57,9 +57,9 @@ class Updates:
         self.objective, self.settings, self.device = objective, settings, device
         self.steps_per_epoch = steps_per_epoch
         self.threat = objective.threat
-        objective.micro_batches = settings.accumulate
+        objective.micro_batches = settings.accumulation_steps
         objective.label_smoothing = settings.label_smoothing
-        self.micro_batch = local_batch(settings.batch_size, settings.accumulate, world)
+        self.micro_batch = local_batch(settings.batch_size, settings.accumulation_steps, world)
         self.layout = memory_layout(objective.model, device, channels_last=settings.channels_last)
         objective.to(device)
         objective.model.to(memory_format=self.layout)  # type: ignore[call-overload]
@@ -170,7 +170,7 @@ class Updates:
 
     def _accumulate(self, parts: list[tuple[Tensor, ...]], step: int) -> dict[str, Tensor]:
         """Accumulate the gradients of all micro-batches."""
-        number = self.settings.accumulate
+        number = self.settings.accumulation_steps
         figures: list[dict[str, Tensor]] = []
         for place, (images, labels, identities) in enumerate(parts, start=1):
             with self._synchronizing(place == number):

@@ -15,7 +15,7 @@ from soar.objectives import SOAR
 from soar.threat import Linf
 from tests.experiments.tasks import Constant, Linear, gray, task
 
-OPTIONS = {"start": "pgd-1", "product": "difference", "step": 0.5, "scale": 1 / 64}
+OPTIONS = {"init": "pgd-1", "hvp": "finite-difference", "fd_step": 0.5, "loss_scale": 1 / 64}
 
 
 @pytest.mark.parametrize("clamp", [None, 0.05])
@@ -24,7 +24,7 @@ def test_it_is_what_the_objective_minimizes(count: int, clamp: float | None) -> 
     model = models.build("resnet10", seed=0, num_classes=4, image_shape=(1, 8, 8), options={"width": 2})
     x = randomness.uniform(randomness.key(0, torch.arange(6), "test"), (1, 8, 8))
     y, index = torch.arange(6) % 4, torch.arange(6) + 7
-    trained = SOAR(model, Linf("8/255"), samples=count, clamp=clamp, seed=3, **OPTIONS)  # type: ignore[arg-type]
+    trained = SOAR(model, Linf("8/255"), num_directions=count, max_norm=clamp, seed=3, **OPTIONS)  # type: ignore[arg-type]
     found = regularized_losses(trained, x, y, index, samples=count)
     assert found.shape == (6,)
     assert float(found.mean()) == pytest.approx(float(trained(x, y, index, 0).loss.detach()), rel=1e-5)
@@ -46,7 +46,7 @@ def test_a_flat_model_pays_for_the_corner_alone() -> None:
 
 def test_other_products_are_refused() -> None:
     objective = SOAR(Constant(torch.zeros(2)), Linf("8/255"))
-    with pytest.raises(UserError, match="got gauss-newton, expected difference"):
+    with pytest.raises(UserError, match="got gauss-newton, expected finite-difference"):
         regularized_losses(objective, torch.zeros(1, 1, 4, 4), torch.zeros(1), torch.zeros(1), samples=1)
 
 

@@ -48,7 +48,7 @@ def test_a_diagnosis_without_the_checks_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "objective, expected",
-    [("standard", 3), ("foar", 8), ("soar", 12), ("soar:product=difference", 14), (work.REFERENCE, 23)],
+    [("standard", 3), ("foar", 8), ("soar", 12), ("soar:hvp=finite-difference", 14), (work.REFERENCE, 23)],
 )
 def test_a_step_takes_the_arithmetic_that_the_page_counts(objective: str, expected: int) -> None:
     network = replace(WORKLOADS["resnet10-w16"], batch_size=2)

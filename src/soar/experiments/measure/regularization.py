@@ -85,7 +85,7 @@ def samples(task: Task) -> Found:
     index = target.index.to(target.device)
     batches = zip(target.x.split(BATCH), target.y.split(BATCH), index.split(BATCH), strict=True)
     found = torch.cat([regularized_losses(built, *batch, samples=count) for batch in batches])
-    passes = built.start.kind.startswith("pgd-") + 1 + count
+    passes = built.init.kind.startswith("pgd-") + 1 + count
     return mean(found, forward=passes, backward=passes)
 
 
@@ -105,22 +105,22 @@ def regularized_losses(objective: SOAR, x: Tensor, y: Tensor, index: Tensor, *, 
     Raises:
         UserError: for another way of computing Hz
     """
-    if objective.product != "difference":
-        raise UserError(f"objective.product: got {objective.product}, expected difference here")
+    if objective.hvp != "finite-difference":
+        raise UserError(f"objective.hvp: got {objective.hvp}, expected finite-difference here")
 
     def loss_at(points: Tensor) -> Tensor:
         return cross_entropy(objective.model(points), y)
 
     threat, seed = objective.required_threat(), objective.seed
-    points = objective.start.points(objective.model, threat, x, y, index=index, seed=seed, step=0).detach()
+    points = objective.init.points(objective.model, threat, x, y, index=index, seed=seed, step=0).detach()
     total = torch.zeros_like(points[:, 0, 0, 0])
     with probing(objective.model), full_precision(x.device):
         loss, gradient = curvature.input_gradient(loss_at, points)
         for number in range(samples):
             keys = randomness.key(seed, index, f"soar direction {number}", 0)
             z = curvature.draw_direction(keys, tuple(x.shape[1:]), x.dtype)
-            along = curvature.difference_product(loss_at, points, gradient, z.pixels, objective.step)
-            product = curvature.augmented_product(along, gradient, z, scale=objective.scale)
+            along = curvature.difference_product(loss_at, points, gradient, z.pixels, objective.fd_step)
+            product = curvature.augmented_product(along, gradient, z, scale=objective.loss_scale)
             norms = curvature.augmented_norm(product)
-            total += norms if objective.clamp is None else norms.clamp(max=objective.clamp)
+            total += norms if objective.max_norm is None else norms.clamp(max=objective.max_norm)
     return (loss + objective.factor(x, 0) * total / samples).detach()
