@@ -103,8 +103,8 @@ def test_a_link_to_a_file_that_is_to_be_is_followed(tmp_path: Path) -> None:
         ),
         (
             ["--objectives", "soar hvp=exact num_directions=2"],
-            "soar: objectives: got 'soar hvp=exact num_directions=2', expected 'soar:hvp=exact,num_directions=2'"
-            " (flag --objectives)",
+            "soar: objectives: got 'soar hvp=exact num_directions=2', expected"
+            " 'soar:hvp=exact,num_directions=2' (flag --objectives)",
         ),
         (["--model", "cnn6", "--objectives", "saor"], "did you mean 'soar'"),
         (["--model", "resnet100"], "did you mean 'resnet10'"),
