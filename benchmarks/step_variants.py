@@ -176,24 +176,24 @@ VARIANTS = (
     Variant(
         "gauss-newton",
         "the library: one pass of dual numbers",
-        options=(("product", "gauss-newton"),),
+        options=(("hvp", "gauss-newton"),),
     ),
     Variant(
         "gauss-newton, J z by two passes back",
         "not kept: one pass more, and batch norm would be differentiated three times",
-        options=(("product", "gauss-newton"),),
+        options=(("hvp", "gauss-newton"),),
         within=with_derivative(along_by_two_passes_back),
     ),
     Variant(
         "gauss-newton, J z by difference",
         "not kept: the same work with an error, the kinks within the step",
-        options=(("product", "gauss-newton"),),
+        options=(("hvp", "gauss-newton"),),
         within=with_derivative(along_by_difference),
     ),
     Variant(
         "gauss-newton from parts",
         "not kept: the slope and the product each with a forward pass of its own",
-        options=(("product", "gauss-newton"),),
+        options=(("hvp", "gauss-newton"),),
         kind=FromParts,
     ),
 )

@@ -253,7 +253,7 @@ def test_what_was_written_apart_is_moved_to_a_place_that_is_free(tmp_path: Path)
 
 
 # What writes by itself, and why: this module, logs that grow, unfinished downloads, and a counter of Linux.
-WRITERS = {"files.py", "evaluation/journal.py", "training/tracking.py", "data/download.py", "bench/memory.py"}
+WRITERS = {"files.py", "evaluation/journal.py", "training/tracking.py", "data/download.py", "cost/step.py"}
 
 
 def test_nothing_else_in_the_package_writes_files() -> None:

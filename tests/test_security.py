@@ -17,7 +17,7 @@ NEEDED = {
 }
 # Modules that open connections, and those of this package that may use them.
 NETWORK = ("urllib.request", "http.client", "socket", "ftplib", "requests", "ssl")
-USES_NETWORK = ("data/download.py", "reproduce/running/cluster.py")
+USES_NETWORK = ("data/download.py", "experiments/cluster.py")
 
 
 def problems(source: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from soar import attacks, checkpoints
+from soar import attacks, checkpoints, recipes
 from soar.cli.main import main
 from soar.errors import FileError
 from soar.evaluation import Assessment
@@ -88,6 +88,22 @@ def test_models_from_elsewhere_are_evaluated(
     capsys.readouterr()
     assert main([*words, *QUICK]) == 2
     assert "--model needs --eps too" in capsys.readouterr().err
+
+
+def test_models_of_the_package_are_named_with_options_and_fit_the_data(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = next((run / "checkpoints").glob("*/model.safetensors"))
+    recipe = recipes.load(run / "recipe.toml")
+    options = ",".join(f"{key}={value}" for key, value in recipe.model.items() if key != "name")
+    words = ["evaluate", "--model", f"{recipe.model['name']}:{options}", "--weights", str(weights)]
+    words += ["--data", recipe.data.name, "--eps", "0.1", "--attacks", "fgsm", "--examples", "8"]
+    assert main([*words, "--output", str(tmp_path / "found.json"), "--quiet"]) == 0
+    assert Assessment.load(tmp_path / "found.json").accuracy("clean") >= 0
+    capsys.readouterr()
+    words[2] = "resnt10"
+    assert main(words) == 2
+    assert "did you mean 'resnet10'" in capsys.readouterr().err
 
 
 def test_an_interrupted_evaluation_goes_on_with_the_same_command(run: Path, tmp_path: Path) -> None:

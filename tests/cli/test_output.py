@@ -13,7 +13,10 @@ from tests.cli.tiny import TINY
 from tests.experiments.made import Pretender
 
 SWEEP = ["sweep", "demo-robust", "--grid", "objective.steps=1", *TINY, "--max_steps", "1"]
-STUDY = 'description = "d"\nrecipe = "demo-robust"\nattacks = ["fgsm"]\n[[arms]]\nname = "one"\n'
+STUDY = (
+    'title = "d"\nrecipe = "demo-robust"\ncolumns = [{ kind = "assessment", attacks = ["fgsm"] }]\n'
+    '[[rows]]\nname = "one"\n'
+)
 
 
 @pytest.fixture(scope="module")

@@ -28,10 +28,10 @@ def test_a_plan_tells_the_work_and_the_time_and_leaves_no_folder(
     told = rows(capsys.readouterr().out)
     assert told["data"] == "fashion-mnist-sample: 9,900 images of 1 x 28 x 28, 100 held out"
     assert told["model"].startswith("resnet10: ") and told["objective"] == "adversarial within linf 0.1"
-    assert told["batches"] == "32 images, 309 an epoch"
+    assert told["batches"] == "32 images, 309 per epoch"
     assert told["updates"].startswith("6 in 0.0194")
     assert re.fullmatch(
-        r"2 forward and 2 backward passes, \S+ GFLOP; \S+ s, \S+ ms a pass", told["an update"]
+        r"2 forward and 2 backward passes, \S+ GFLOP; \S+ s, \S+ ms per pass", told["an update"]
     )
     assert told["validation"].startswith("1 times 20 images, at most 4 forward and 2 backward passes each; ")
     assert re.search(r"\(measured here: cpu, 1 thread, \S+ GFLOP/s\)", told["time"])
@@ -87,7 +87,7 @@ def test_two_processes_plan_as_one(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, *words], cwd=tmp_path, check=True, capture_output=True, text=True)
     told = rows(done.stdout)
     assert told["batches"].startswith("32 images (16 in each of 2 processes)")
-    assert "GFLOP/s a process" in told["time"]
+    assert "GFLOP/s per process" in told["time"]
     assert done.stdout.count("data  ") == 1
     assert not (tmp_path / "runs").exists()
 

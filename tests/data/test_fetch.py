@@ -358,7 +358,7 @@ def test_a_fetch_that_was_killed_is_continued(
         process.kill()
         process.wait()
         never.set()
-    (tmp_path / "svhn" / ".soar-0123456789abcdef.tmp").write_bytes(b"of a process that was killed")
+    (tmp_path / "svhn" / ".soar-0123456789abcdef.tmp").mkdir()
     folder = fetch("svhn", tmp_path, origin=server.url)
     assert {name: (folder / name).read_bytes() for name in names(folder)} == digits
     assert server.asked[0][1] is not None

@@ -100,7 +100,9 @@ def test_place_ends_with_the_first_byte_too_much(tmp_path: Path) -> None:
 
 
 def test_place_removes_what_a_killed_process_has_left(tmp_path: Path) -> None:
-    (tmp_path / ".soar-0123456789abcdef.tmp").write_bytes(b"unfinished")
+    left = tmp_path / ".soar-0123456789abcdef.tmp"
+    left.mkdir()
+    (left / "file").write_bytes(b"unfinished")
     place(tmp_path, FILE, [CONTENTS])
     assert [path.name for path in tmp_path.iterdir()] == ["name"]
 

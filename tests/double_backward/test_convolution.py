@@ -221,8 +221,8 @@ def test_whole_objectives_on_real_networks_have_the_gradients_of_plain_autograd(
     # A scale of 1 makes curvature a large part of the loss. Gauss-Newton's product takes a third derivative,
     # which plain autograd gets wrong for batch norm; test_batch_norm.py has that one spelled out.
     has_norm = kind == "wide_resnet" or "norm" in options
-    product = "difference" if has_norm else "gauss-newton"
-    chosen = {"scale": 1.0, "product": product} if objective == "soar" else {}
+    product = "finite-difference" if has_norm else "gauss-newton"
+    chosen = {"loss_scale": 1.0, "hvp": product} if objective == "soar" else {}
 
     def gradients() -> list[Tensor]:
         # A fresh model each time: the start is found with running statistics, which the loss changes.

@@ -17,7 +17,7 @@ from soar.evaluation import Assessment, diagnose, evaluate
 from soar.evaluation.diagnosis import Diagnosis
 from soar.evaluation.journal import fingerprint
 from soar.evaluation.suites import resolve
-from soar.evaluation.target import Averaged, Target
+from soar.evaluation.target import EOTModel, Target
 from soar.prediction import predict
 from soar.threat import L2, Linf
 from tests.attacks.problems import Linear, TinyNet, images, said
@@ -267,7 +267,7 @@ def test_a_randomized_model_is_attacked_by_the_mean_of_its_answers() -> None:
     attacked = found.correct
     assert (found.attacks[0].forward[attacked] % 4 == 0).all() and found.attacks[0].forward.any()
     torch.manual_seed(0)
-    answers = Averaged(Spoilt(lambda z: z + torch.randn_like(z)), 400)(x)
+    answers = EOTModel(Spoilt(lambda z: z + torch.randn_like(z)), 400)(x)
     torch.testing.assert_close(answers, TinyNet()(x), atol=0.3, rtol=0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 
 import hypothesis
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from soar import recipes
 from soar.cli.main import COMMANDS, TAKES_FIELDS, make_parser
+from soar.experiments.schema import ExperimentFile, RowTable
 from soar.recipes.overrides import all_fields
 from tests.fuzz import words
 from tests.fuzz.world import World
@@ -69,30 +71,9 @@ FIELDS = [
     ),
 ]
 SECTIONS = ["data", "model", "threat", "objective", "training", "validation", "guards"]
-STUDY = [
-    *(
-        "description",
-        "recipe",
-        "attacks",
-        "split",
-        "examples",
-        "transfer_from",
-        "cost",
-        "fields",
-        "fields.training",
-    ),
-    *(
-        "fields.lr",
-        "arms",
-        "x",
-        "arms.name",
-        "arms.about",
-        "arms.recipe",
-        "arms.start_from",
-        "arms.fields",
-        "arms.x",
-    ),
-]
+WHOLE = [one.name for one in fields(ExperimentFile)]
+ROW = [one.name for one in fields(RowTable)]
+STUDY = [*WHOLE, "fields.training", "fields.lr", "x", *(f"rows.{name}" for name in [*ROW, "x"])]
 
 
 @pytest.fixture(scope="module")
@@ -144,14 +125,14 @@ def recipe_text(field: str, value: str) -> str:
 
 def study_text(field: str, value: str) -> str:
     """A study that would be fine but for one field."""
-    whole, arm = {"description": '"d"', "recipe": '"demo-robust"'}, {"name": '"one"'}
+    whole, row = {"title": '"d"', "recipe": '"demo-robust"'}, {"name": '"one"'}
     owner, _, name = field.partition(".")
-    if owner == "arms" and name:
-        arm[name] = value
+    if owner == "rows" and name:
+        row[name] = value
     else:
         whole[field] = value
     lines = [f"{key} = {one}" for key, one in whole.items()]
-    lines += ["[[arms]]", *(f"{key} = {one}" for key, one in arm.items())] if field != "arms" else []
+    lines += ["[[rows]]", *(f"{key} = {one}" for key, one in row.items())] if field != "rows" else []
     return "\n".join(lines) + "\n"
 
 

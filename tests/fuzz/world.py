@@ -198,7 +198,7 @@ def _set_traps(here: Path) -> None:
     texts = {
         "file": "mine",
         "recipe.toml": shipped,
-        "study.toml": 'description = "d"\nrecipe = "demo-robust"\n[[arms]]\nname = "one"\n',
+        "study.toml": 'title = "d"\nrecipe = "demo-robust"\n[[rows]]\nname = "one"\n',
         "large.toml": "# large\n" * 1_300_000,
         "bom.toml": "\ufeff" + shipped,
         "empty.toml": "",

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the model, the format and where it goes."""
     parser.usage = (
         f"{parser.prog} RUN --format FORMAT -o PATH | "
-        f"{parser.prog} --model MODULE:CALLABLE --weights FILE --data NAME --format FORMAT -o PATH"
+        f"{parser.prog} --model MODEL --weights FILE --data NAME --format FORMAT -o PATH"
     )
     add_model_flags(parser)
     parser.add_argument(
@@ -76,8 +76,8 @@ def _subject(arguments: argparse.Namespace) -> tuple[nn.Module, Dataset]:
         raise UserError(f"got both the run {arguments.run_folder} and --model; give one of them")
     if arguments.data is None:
         raise UserError("--model needs --data too")
-    model, _ = external_model(arguments)
-    return model, data.load(arguments.data, root=arguments.root)
+    source = data.load(arguments.data, root=arguments.root)
+    return external_model(arguments, source)[0], source
 
 
 def _run(arguments: argparse.Namespace) -> Run:
@@ -87,5 +87,5 @@ def _run(arguments: argparse.Namespace) -> Run:
         if getattr(arguments, flag) is not None:
             raise UserError(f"--{flag} goes with --model; a run folder has its own {flag}")
     if arguments.run_folder is None:
-        raise UserError("which model? Give a run folder, or --model MODULE:CALLABLE and --weights FILE")
+        raise UserError("which model? Give a run folder, or --model MODEL and --weights FILE")
     return runs.find(arguments.run_folder, arguments.checkpoint)

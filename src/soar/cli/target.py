@@ -18,7 +18,7 @@ from soar.locks import reservation, reserved
 if TYPE_CHECKING:
     from torch import nn
 
-    from soar.data import Split
+    from soar.data import Dataset, Split
     from soar.distributed import World
     from soar.evaluation.target import Target
     from soar.weights import Weights
@@ -31,9 +31,7 @@ def add_target_flags(parser: argparse.ArgumentParser, *, examples: str) -> None:
         parser: the command's
         examples: what happens without --examples, for its help
     """
-    parser.usage = (
-        f"{parser.prog} RUN [flags] | {parser.prog} --model MODULE:CALLABLE --weights FILE --data NAME"
-    )
+    parser.usage = f"{parser.prog} RUN [flags] | {parser.prog} --model MODEL --weights FILE --data NAME"
     add_model_flags(parser)
     parser.add_argument("--data", metavar="NAME", help="dataset (default: that of the run)")
     parser.add_argument("--split", choices=("test", "validation", "train"), default="test")
@@ -51,8 +49,9 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--model",
-        metavar="MODULE:CALLABLE",
-        help="a function that returns any torch model, with options as in my.nets:build:width=4",
+        metavar="MODEL",
+        help="a name of `soar list models`, or a function MODULE:CALLABLE that returns any torch model;"
+        " with options as in resnet10:width=16 or my.nets:build:width=4",
     )
     parser.add_argument("--weights", type=Path, metavar="FILE", help="its weights, .safetensors or .pt")
     add_checkpoint_flag(parser)
@@ -115,7 +114,7 @@ def _from_run(arguments: argparse.Namespace, examples: int | None) -> Target:
     from soar.evaluation.target import Target
 
     if arguments.run_folder is None:
-        raise UserError("which model? Give a run folder, or --model MODULE:CALLABLE and --weights FILE")
+        raise UserError("which model? Give a run folder, or --model MODEL and --weights FILE")
     if arguments.weights is not None:
         raise UserError("--weights goes with --model; a run folder has its own weights")
     opened = runs.find(arguments.run_folder, arguments.checkpoint)
@@ -145,8 +144,8 @@ def _external(arguments: argparse.Namespace, examples: int | None) -> Target:
         if getattr(arguments, flag) is None:
             raise UserError(f"--model needs --{flag} too")
     limits = threat.threat(arguments.norm or "linf", arguments.eps)
-    model, weights = external_model(arguments)
     source = data.load(arguments.data, root=arguments.root)
+    model, weights = external_model(arguments, source)
     split: Split = getattr(source, arguments.split)
     return Target(
         model=model,
@@ -162,20 +161,27 @@ def _external(arguments: argparse.Namespace, examples: int | None) -> Target:
     )
 
 
-def external_model(arguments: argparse.Namespace) -> tuple[nn.Module, Weights | None]:
-    """Build the model of --model and fill it with --weights; without them, say what it is evaluated with.
+def external_model(arguments: argparse.Namespace, data: Dataset) -> tuple[nn.Module, Weights | None]:
+    """Build the model of --model for some data and load --weights; without them, warn about what it keeps.
+
+    Args:
+        arguments: with the flags of `add_model_flags`
+        data: for the number of classes and the shape of images of a model of `soar list models`
 
     Raises:
         UserError: if it cannot be built, or the weights are not its own
     """
-    from soar.models.external import build_external, load_external_weights
+    from soar import models
+    from soar.options import parse_spec
 
     if arguments.checkpoint is not None:
         raise UserError("--checkpoint goes with a run folder; give the weights of --model with --weights")
-    model = build_external(arguments.model)
+    name, options = parse_spec(arguments.model, "model")
+    classes, shape = len(data.classes), data.shape
+    model = models.build(name, seed=0, num_classes=classes, image_shape=shape, options={**options})
     if arguments.weights is None:
         # A model without training is legitimate, and some functions load weights themselves.
         text = f"no --weights: {arguments.model} keeps the weights that it is built with"
         warnings.warn(text, stacklevel=2)
         return model, None
-    return model, load_external_weights(model, arguments.weights)
+    return model, models.load_external_weights(model, arguments.weights)

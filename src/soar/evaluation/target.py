@@ -231,7 +231,7 @@ class Target:
         """
         rows = torch.arange(len(self)) if rows is None else rows.cpu()
         return run(
-            self.model if samples == 1 else Averaged(self.model, samples),
+            self.model if samples == 1 else EOTModel(self.model, samples),
             attack,
             threat or self.threat,
             self.images[rows],
@@ -254,7 +254,7 @@ class Target:
             raise UserError(f"class_names: got {len(names)} names, but labels go up to {highest}")
 
 
-class Averaged(nn.Module):
+class EOTModel(nn.Module):
     """A randomized model whose logits are averaged over several passes (expectation over transformation).
 
     The gradient of a single pass is mostly noise, and a point that fools one pass out of many proves little.

@@ -11,14 +11,15 @@ from typing import Any
 
 import torch
 
-from soar import models
 from soar.attacks.attack import Attack
 from soar.cost import Counter, count_objective
 from soar.cost.training import STILL_ROBUST
+from soar.errors import UserError
 from soar.evaluation.suites import resolve
 from soar.experiments.experiment import Measurement
 from soar.experiments.measure.accuracy import attack_of
 from soar.experiments.measure.cost import PASSES, RATIO, REFERENCE
+from soar.models import MODELS
 from soar.options import parse_spec
 from soar.recipes import Recipe
 
@@ -35,6 +36,8 @@ _COLOR, _GRAY = (3, 32, 32), (1, 28, 28)
 _CLASSES = 10
 # A forward pass with its gradient, in forward passes.
 _WITH_GRADIENT = 3.0
+_SHORT = (2, 3)
+_UNKNOWN = 1e8
 
 
 def training_images(recipe: Recipe) -> int:
@@ -54,9 +57,43 @@ def training_images(recipe: Recipe) -> int:
 
 def train_seconds(recipe: Recipe, device: str = "cpu") -> float:
     """Return how long a training run may take."""
-    options = {key: value for key, value in recipe.objective.items() if key != "name"}
-    passes = count_objective(recipe.objective["name"], **options).work
-    return training_images(recipe) * passes * _seconds(recipe.model, _shape(recipe), device)
+    work = training_images(recipe) * update_work(recipe.objective)
+    return work * _seconds(recipe.model, _shape(recipe), device)
+
+
+def update_work(objective: Mapping[str, Any]) -> float:
+    """Return the work of one update, in forward passes of its images.
+
+    Long inner loops, such as 1000 steps of PGD, are counted for two and for three steps and extended. Options
+    that training will refuse count as a standard update.
+
+    Args:
+        objective: as in a recipe
+
+    >>> round(update_work({"name": "standard"})), round(update_work({"name": "adversarial", "steps": 1000}))
+    (3, 2003)
+    """
+    options = {key: value for key, value in objective.items() if key != "name"}
+    lengths = {key: n for key, value in options.items() if (n := _length(value)) > _SHORT[1]}
+    short = options | {key: _shortened(options[key], _SHORT[0]) for key in lengths}
+    try:
+        base = total = count_objective(objective["name"], **short).work
+        for key, n in lengths.items():
+            longer = short | {key: _shortened(options[key], _SHORT[1])}
+            total += (n - _SHORT[0]) * (count_objective(objective["name"], **longer).work - base)
+    except UserError:
+        return _WITH_GRADIENT
+    return total
+
+
+def _length(value: Any) -> int:
+    """Return the number of steps that an option asks for; 0 where it is none."""
+    text = str(value).removeprefix("pgd-")
+    return int(text) if text.isdecimal() and not isinstance(value, bool) else 0
+
+
+def _shortened(value: Any, steps: int) -> Any:
+    return steps if isinstance(value, int) else f"pgd-{steps}"
 
 
 def measure_seconds(measurement: Measurement, recipe: Recipe | None, device: str = "cpu") -> float:
@@ -102,7 +139,7 @@ def _cost_seconds(options: Mapping[str, Any]) -> float:
     if options["what"] in PASSES or "objective" not in options:
         return 0.0
     names = [options["objective"], *([REFERENCE] if options["what"].startswith(RATIO) else [])]
-    passes = sum(count_objective(parse_spec(one, "objectives")[0]).work for one in names)
+    passes = sum(update_work({"name": parse_spec(one, "objectives")[0]}) for one in names)
     images: int = options["batch_size"] * (options["repeats"] + 1)  # the first step only warms up
     model = {"name": options["model"], **options["options"]}
     return images * passes * _seconds(model, _COLOR, "cpu")
@@ -122,7 +159,13 @@ def _seconds(model: Mapping[str, Any], shape: tuple[int, int, int], device: str)
 def _forward_operations(model: tuple[tuple[str, Any], ...], shape: tuple[int, int, int]) -> float:
     """Count the floating-point operations of one image's forward pass."""
     options = dict(model)
-    network = models.build(options.pop("name"), seed=0, image_shape=shape, options=options).eval()
-    with Counter(network) as counter, torch.no_grad():
-        network(torch.zeros(1, *shape))
+    try:
+        # On the meta device nothing is allocated, however wide the network.
+        with torch.device("meta"), torch.no_grad():
+            network = MODELS.build(options.pop("name"), options, _CLASSES, shape).eval()
+            with Counter(network) as counter:
+                network(torch.zeros(1, *shape))
+    except (UserError, RuntimeError):
+        # A model of another package, or one that training will refuse.
+        return _UNKNOWN
     return counter.flop

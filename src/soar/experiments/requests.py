@@ -126,7 +126,7 @@ def _training(one: Network, common: dict[str, Any], found: dict[str, Job]) -> li
         title=f"train {one.title}, seed {one.recipe.seed}",
         payload={**payload, **common},
         needs=tuple(before),
-        seconds=train_seconds(one.recipe),
+        seconds=train_seconds(one.recipe, common["device"]),
     )
     found.setdefault(job.key, job)
     return [job.key]
@@ -160,7 +160,7 @@ def _measuring(request: Request, common: dict[str, Any], needs: tuple[str, ...])
     of = measured.title if measured else request.row
     # A measurement with parts is one job for several columns.
     what = measurement.kind if measurement.part else request.column
-    seconds = measure_seconds(measurement, measured.recipe if measured else None)
+    seconds = measure_seconds(measurement, measured.recipe if measured else None, common["device"])
     return Job(
         key=request.key,
         kind="measure",

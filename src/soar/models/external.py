@@ -42,7 +42,10 @@ def build_external(spec: str, seed: int = 0, options: Mapping[str, Any] | None =
     module_name, _, name = path.partition(":")
     if not module_name or not name:
         raise UserError(f"model: got '{spec}', expected package.module:callable (flag --model)")
-    keywords = {**{key: literal(text) for key, text in given.items()}, **(options or {})}
+    keywords = {
+        key: literal(value) if isinstance(value, str) else value
+        for key, value in {**given, **(options or {})}.items()
+    }
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)
