@@ -53,7 +53,7 @@ def test_a_short_demo_goes_through_every_stage_and_a_second_call_makes_a_new_one
     assert (made / "study.txt").read_text() in shown
     assert "SOAR" in (made / "comparison.svg").read_text()
     page = (made / "report.html").read_text()
-    assert all(name in page for name in ("standard", "pgd-1", "soar"))
+    assert all(f"<h3>{name}</h3>" in page for name in ("standard", "pgd-1", "soar")), "by the names of links"
     assert all((made / name / "diagnosis.json").exists() for name in ("standard", "pgd-1", "soar"))
     (made / "report.html").unlink()
     done = len(here.done)

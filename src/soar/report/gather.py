@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -82,7 +83,8 @@ def gather(
     metrics = read_metrics(run.path / "metrics.jsonl")
     environment = _environment(run.path / "environment.json", say)
     return RunContent(
-        name=run.path.resolve().name,
+        # A link names a run of the cache, whose own name is a hash.
+        name=Path(os.path.abspath(run.path)).name,
         classes=target.class_names,
         assessment=found,
         diagnosis=diagnosis or found.diagnosis,
