@@ -69,7 +69,8 @@ def test_a_study_trains_attacks_and_compares(study: Path, capsys: pytest.Capture
     recipe = (study / "careful" / "recipe.toml").read_text()
     start = (study / "plain").resolve()
     assert f'networks/{start.name}"' in recipe, "the run of a row is linked, and starts from the other"
-    assert (study / "careful" / "assessment-test.json").exists(), "where reports find it"
+    found = json.loads((study / "careful" / "assessment-test.json").read_text())
+    assert found["model"] == "careful", "where reports find it, and under its own name"
 
 
 def test_a_second_call_trains_and_attacks_nothing_again(

@@ -145,7 +145,9 @@ def _points(request: Request, common: dict[str, Any], found: dict[str, Job]) -> 
 
 def _measuring(request: Request, common: dict[str, Any], needs: tuple[str, ...]) -> Job:
     measured, measurement = request.network, request.measurement
+    of = measured.title if measured else request.row
     payload: dict[str, Any] = {
+        "title": of,
         "network": measured.key if measured else "",
         "measurement": {"kind": measurement.kind, "options": dict(measurement.options)},
         "examples": measurement.examples,
@@ -157,7 +159,6 @@ def _measuring(request: Request, common: dict[str, Any], needs: tuple[str, ...])
         payload["larger"] = request.larger_key
     if measured is not None and measured.weights:
         payload["given"] = {"weights": measured.weights, "recipe": _plain(measured.recipe)}
-    of = measured.title if measured else request.row
     # A measurement with parts is one job for several columns.
     what = measurement.kind if measurement.part else request.column
     seconds = measure_seconds(measurement, measured.recipe if measured else None, common["device"])

@@ -70,7 +70,7 @@ def assessment(task: Task) -> Found:
             target.data,
             target.threat,
             options["attacks"],
-            name=task.run.path.name,
+            name=task.payload.get("title", target.name),
             data_name=target.data_name,
             progress="plain",
             journal=journal,
