@@ -193,7 +193,7 @@ def test_a_network_of_the_papers_size_is_trained_at_its_scale_only(tmp_path: Pat
         ({"claims": [{"text": "x", "checks": [{"rows": "a", "over": 1.0}]}]}, "unknown row 'a'"),
         ({"claims": [{"text": "x"}]}, "claims.checks is missing"),
         ({"shared": "absent.toml"}, "absent.toml: cannot be read"),
-        ({"shared": 3}, "cannot be read"),
+        ({"shared": 3}, "shared: got 3, expected the name of a file beside it"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused_in_one_line(
@@ -221,3 +221,10 @@ def test_folders_are_named_like_rows() -> None:
         "resnet-soar",
         "..",
     ]
+
+
+def test_a_number_of_thousands_of_digits_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(f'title = "x"\nshared = 0x{"f" * 5000}\n[[rows]]\nname = "a"\n')
+    with pytest.raises(UserError, match="shared: got a number of thousands of digits"):
+        load(str(path))

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from soar import recipes
 from soar.data.catalog import FETCHABLE, holding
-from soar.errors import UserError, unknown
+from soar.errors import UserError, shown, unknown
 from soar.evaluation.assessment import CLEAN, WORST
 from soar.evaluation.suites import resolve
 from soar.experiments.claims import Claim
@@ -92,8 +92,10 @@ def load(
     """
     path = _path(name)
     table = recipes.read(path)
-    beside = recipes.read(path.parent / str(table["shared"])) if "shared" in table else {}
-    shared = typed(beside, SharedFile, str(table.get("shared")))
+    beside = table.get("shared", "")
+    if not isinstance(beside, str):
+        raise UserError(f"{name}: shared: got {shown(beside)}, expected the name of a file beside it")
+    shared = typed(recipes.read(path.parent / beside) if beside else {}, SharedFile, beside)
     size = scale or ("small" if shared.scales else "")
     if size and size not in shared.scales:
         raise unknown("scale", size, shared.scales or ["none"], "flag --scale")
