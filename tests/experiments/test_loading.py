@@ -193,6 +193,7 @@ def test_a_network_of_the_papers_size_is_trained_at_its_scale_only(tmp_path: Pat
         ({"claims": [{"text": "x", "checks": [{"rows": "a", "over": 1.0}]}]}, "unknown row 'a'"),
         ({"claims": [{"text": "x"}]}, "claims.checks is missing"),
         ({"shared": "absent.toml"}, "absent.toml: cannot be read"),
+        ({"shared": "\0"}, "cannot be read .embedded null byte"),
         ({"shared": 3}, "shared: got 3, expected the name of a file beside it"),
     ],
 )
