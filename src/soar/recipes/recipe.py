@@ -117,6 +117,8 @@ def _text_of(path: Path) -> str:
             raise UserError(f"{path}: not a regular file, expected a TOML file")
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
+    except UserError:
+        raise
     except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
         raise UserError(f"{path}: cannot be read ({reason_of(error)})") from None
     if len(content) > _LARGEST:
