@@ -229,3 +229,9 @@ def test_a_number_of_thousands_of_digits_in_place_of_a_file_is_refused(tmp_path:
     path.write_text(f'title = "x"\nshared = 0x{"f" * 5000}\n[[rows]]\nname = "a"\n')
     with pytest.raises(UserError, match="shared: got a number of thousands of digits"):
         load(str(path))
+
+
+def test_an_empty_name_of_a_network_is_as_none(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('title = "x"\nrecipe = "demo-soar"\n[[rows]]\nname = "a"\nnetwork = ""\n')
+    assert load(str(path)).rows[0].network == "a"

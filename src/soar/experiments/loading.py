@@ -161,7 +161,7 @@ def _networks(groups: Sequence[dict[str, Table]], scale: str, origin: str) -> di
 def _in_rows(table: Table) -> dict[str, Table]:
     """Return the networks that rows describe themselves, named like the rows."""
     keys = NetworkTable.__dataclass_fields__
-    rows = [row for row in table["rows"] if "network" not in row]
+    rows = [row for row in table["rows"] if not row.get("network")]
     return {row["name"]: {key: row[key] for key in row if key in keys} for row in rows}
 
 
