@@ -192,7 +192,7 @@ VARIANTS = (
     ),
     Variant(
         "gauss-newton from parts",
-        "not kept: the slope and the product each with a forward pass of its own",
+        "not kept: the gradient and the product each with a forward pass of its own",
         options=(("hvp", "gauss-newton"),),
         kind=FromParts,
     ),

@@ -56,13 +56,13 @@ def test_dlr_ignores_scale_and_shift(seed: int, classes: int, scale: float, shif
     )
 
 
-def test_two_classes_keep_a_slope() -> None:
+def test_two_classes_keep_a_gradient() -> None:
     # Divided by the distance of two logits, the ratio would be constant and no attack could climb it.
     logits = torch.tensor([[2.0, 1.0]], requires_grad=True)
     label, target = torch.tensor([0]), torch.tensor([1])
     for value in (losses.dlr(logits, label), losses.targeted_dlr(logits, label, target)):
-        (slope,) = torch.autograd.grad(value.sum(), logits)
-        assert slope.tolist() == [[-1.0, 1.0]]
+        (gradient,) = torch.autograd.grad(value.sum(), logits)
+        assert gradient.tolist() == [[-1.0, 1.0]]
 
 
 def test_kl_is_exact_and_has_gradients_through_both_arguments() -> None:
@@ -112,12 +112,12 @@ def test_log_other_loses_no_digits_to_a_shift_of_all_logits(seed: int, classes: 
     found = losses.log_other(moved, labels)
     torch.testing.assert_close(found.double(), exact_log_other(moved, labels), rtol=1e-5, atol=1e-6)
     double = moved.detach().double().requires_grad_()
-    (slope,) = torch.autograd.grad(found.sum(), moved)
+    (gradient,) = torch.autograd.grad(found.sum(), moved)
     (expected,) = torch.autograd.grad(losses.log_other(double, labels).sum(), double)
-    torch.testing.assert_close(slope.double(), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(gradient.double(), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_log_other_has_the_slope_of_its_formula() -> None:
+def test_log_other_has_the_gradient_of_its_formula() -> None:
     logits, labels, _ = batch(3, 5)
     logits.requires_grad_()
     assert torch.autograd.gradcheck(lambda z: losses.log_other(z, labels), logits)
@@ -126,12 +126,12 @@ def test_log_other_has_the_slope_of_its_formula() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_log_other_keeps_its_slope_where_the_class_is_certain(dtype: torch.dtype) -> None:
+def test_log_other_keeps_its_gradient_where_the_class_is_certain(dtype: torch.dtype) -> None:
     logits = torch.tensor([[1e4, -1e4, -1e4], [-1e4, 1e4, 0.0]], dtype=dtype, requires_grad=True)
     value = losses.log_other(logits, torch.tensor([0, 1]))
     assert value.tolist() == pytest.approx([-2e4 + 0.6931, -1e4], rel=1e-6)
-    (slope,) = torch.autograd.grad(value.sum(), logits)
-    assert slope.flatten().tolist() == pytest.approx([-1, 0.5, 0.5, 0, -1, 1], abs=2e-3)
+    (gradient,) = torch.autograd.grad(value.sum(), logits)
+    assert gradient.flatten().tolist() == pytest.approx([-1, 0.5, 0.5, 0, -1, 1], abs=2e-3)
 
 
 def test_log_other_is_nothing_where_the_class_is_impossible() -> None:
@@ -161,14 +161,14 @@ def test_soft_margin_and_log_other_are_the_log_odds_of_the_label(seed: int, clas
     torch.testing.assert_close(losses.log_other(logits, labels), -soft.neg().exp().log1p())
 
 
-def test_soft_margin_has_a_slope_everywhere() -> None:
+def test_soft_margin_has_a_gradient_everywhere() -> None:
     logits, labels, _ = batch(3, 5)
     assert torch.autograd.gradcheck(lambda z: losses.soft_margin(z, labels), logits.requires_grad_())
     huge = torch.tensor([[1e4, -1e4, 0.0], [-1e4, 1e4, 0.0]], requires_grad=True)
     value = losses.soft_margin(huge, torch.tensor([0, 0]))
     assert value.tolist() == [-1e4, 2e4]
-    (slope,) = torch.autograd.grad(value.sum(), huge)
-    assert slope.tolist() == [[-1, 0, 1], [-1, 1, 0]]
+    (gradient,) = torch.autograd.grad(value.sum(), huge)
+    assert gradient.tolist() == [[-1, 0, 1], [-1, 1, 0]]
 
 
 def test_targets_are_the_most_likely_wrong_classes() -> None:

@@ -35,12 +35,12 @@ def script() -> Iterator[ModuleType]:
     del sys.modules[spec.name]
 
 
-def test_hidden_networks_answer_as_before_and_have_no_slope(script: ModuleType) -> None:
+def test_hidden_networks_predict_as_before_and_have_no_gradient(script: ModuleType) -> None:
     x = (torch.arange(2 * 64).reshape(2, 1, 8, 8) / 127).requires_grad_()
     network = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
     rounded = script.Hidden(network, script.rounded)
-    (slope,) = torch.autograd.grad(rounded(x).sum(), x)
-    assert not slope.any()
+    (gradient,) = torch.autograd.grad(rounded(x).sum(), x)
+    assert not gradient.any()
     assert not script.jpeg(x).requires_grad
     torch.testing.assert_close(script.Hidden(network, factor=1000.0)(x), 1000 * network(x))
 

@@ -35,7 +35,7 @@ def test_searches_around_right_examples_have_all_their_work_to_do_with_batch_nor
         # A start of one step, two gradients, and a last pass that comes back through both points.
         ("soar:hvp=finite-difference", (3, 5)),
         ("soar:hvp=finite-difference,num_directions=2", (4, 7)),
-        # A start, then one forward pass of dual numbers that gives loss, slope and curvature.
+        # A start, then one forward pass of dual numbers that gives loss, gradient and curvature.
         ("soar", (2, 4)),
         ("trades", (12, 12)),
         ("mart:steps=3", (5, 5)),

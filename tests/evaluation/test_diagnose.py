@@ -14,7 +14,7 @@ from tests.evaluation.checks.made import Behind, Linear, rounded, shared
 
 
 class ThroughNumpy(Linear):
-    """Leaves torch on the way, as JPEG does: no graph and no slope."""
+    """Leaves torch on the way, as JPEG does: no graph and no gradient."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(torch.from_numpy(rounded(x.detach()).numpy()))

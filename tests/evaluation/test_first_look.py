@@ -235,7 +235,7 @@ def test_bytes_are_images_too() -> None:
 
 
 class Refusing(nn.Module):
-    """A model that cannot be asked for slopes."""
+    """A model that cannot be asked for gradients."""
 
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled():
@@ -254,14 +254,14 @@ class Refusing(nn.Module):
 )
 def test_it_never_raises(model: nn.Module, x: Tensor, labels: Tensor, reason: str) -> None:
     found = first_look(target(model, x, labels), assessment())
-    slopes = {one.check: one for one in found.checks}["gradients"]
-    assert found.verdict == "inconclusive" and reason in slopes.sentence and "\n" not in slopes.sentence
+    gradients = {one.check: one for one in found.checks}["gradients"]
+    assert found.verdict == "inconclusive" and reason in gradients.sentence and "\n" not in gradients.sentence
 
 
 def test_no_attack_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PGD, "start", lambda *_: pytest.fail("an attack was run"))
     found = looked(result("PGD-20", 100, parameters=CE))
-    assert found["gradients"].numbers["examples"] == 20, "the slopes were looked at all the same"
+    assert found["gradients"].numbers["examples"] == 20, "the gradients were looked at all the same"
 
 
 def test_one_line_begins_small_but_keeps_the_names_of_attacks() -> None:

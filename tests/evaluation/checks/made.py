@@ -61,7 +61,7 @@ class Behind(nn.Module):
 
 
 class Wall(nn.Module):
-    """Two classes; the sign of the margin is that of a linear model, but its slope points away from zero.
+    """Two classes; the sign of the margin is that of a linear model, but its gradient points away from zero.
 
     A search by gradients, or by small moves that must raise the loss, runs against a wall before the border.
     """
@@ -78,7 +78,7 @@ class Wall(nn.Module):
 
 
 def rounded(x: Tensor) -> Tensor:
-    """Keep 51 levels: the slope is zero, the predictions hardly change."""
+    """Keep 51 levels: the gradient is zero, the predictions hardly change."""
     return (50 * x).round() / 50
 
 

@@ -33,7 +33,7 @@ def test_on_a_linear_model_work_adds_nothing_and_room_everything(norm: str) -> N
     ],
     ids=["saturated", "rounded", "wall"],
 )
-def test_without_slopes_even_an_attack_without_a_limit_fails(model: nn.Module, is_left: set[str]) -> None:
+def test_without_gradients_even_an_attack_without_a_limit_fails(model: nn.Module, is_left: set[str]) -> None:
     found = budgets.examine(shared(model))
     assert found.finding == "masked" and "without a limit" in found.sentence
     for label in ("PGD-50", "PGD-50 margin"):
@@ -48,7 +48,7 @@ def gray_outside(x: Tensor) -> Tensor:
 
 
 def test_a_larger_ball_that_holds_less_is_told() -> None:
-    """Gray images have one answer and no slope, so an attack that starts there stays there."""
+    """Gray images have one output and no gradient, so an attack that starts there stays there."""
     model = Behind(gray_outside)
     x = 0.5 + (images(80) - 0.5) / 8
     with torch.no_grad():

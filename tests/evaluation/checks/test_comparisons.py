@@ -28,7 +28,7 @@ def test_margins_are_exact_with_three_classes_too(norm: str) -> None:
 
 
 def test_a_saturated_softmax_hides_the_way_from_cross_entropy_only() -> None:
-    """In float32 the slope of the cross-entropy is exactly zero where p_y rounds to 1."""
+    """In float32 the gradient of the cross-entropy is exactly zero where p_y rounds to 1."""
     found = comparisons.examine_losses(shared(Linear(factor=1e4)))
     assert found.finding == "masked" and "not the network" in found.sentence
     assert found.numbers["all on margins"] == 0.5

@@ -75,11 +75,11 @@ def test_the_hessian_of_a_linear_model_is_that_of_the_softmax() -> None:
 
 
 def backwards(x: Tensor) -> Tensor:
-    """Change nothing, with a slope that points the wrong way."""
+    """Change nothing, with a gradient that points the wrong way."""
     return 2 * x.detach() - x
 
 
-def test_a_slope_that_misleads_is_suspicious() -> None:
+def test_a_gradient_that_misleads_is_suspicious() -> None:
     found = taylor.examine(shared(Behind(backwards)))
     assert found.finding == "suspicious" and found.excess == pytest.approx(4, abs=0.2)
     assert found.numbers["broken"] == 1 and "does not raise the loss on 100.0%" in found.sentence
@@ -88,18 +88,18 @@ def test_a_slope_that_misleads_is_suspicious() -> None:
 
 
 def exaggerated(x: Tensor) -> Tensor:
-    """Change nothing, with a slope that is a hundred times too steep."""
+    """Change nothing, with a gradient that is a hundred times too steep."""
     return x.detach() + 100 * (x - x.detach())
 
 
-def test_a_slope_that_promises_too_much_is_suspicious() -> None:
+def test_a_gradient_that_promises_too_much_is_suspicious() -> None:
     found = taylor.examine(shared(Behind(exaggerated)))
     assert found.finding == "suspicious" and found.numbers["broken"] == 1
     assert found.numbers["kept"] == pytest.approx(0.01, rel=0.5)
 
 
 def test_a_kink_right_at_the_image_is_suspicious() -> None:
-    """Ripples make every slope steep, and within a small step the loss falls back to where it was."""
+    """Ripples make every gradient steep, and within a small step the loss falls back to where it was."""
 
     def ripples(x: Tensor) -> Tensor:
         return x + (x * 2000).sin() / 20
@@ -109,7 +109,7 @@ def test_a_kink_right_at_the_image_is_suspicious() -> None:
 
 
 @pytest.mark.parametrize("change", [rounded, torch.Tensor.detach], ids=["rounded", "cut"])
-def test_without_a_slope_nothing_can_be_expanded(change: object) -> None:
+def test_without_a_gradient_nothing_can_be_expanded(change: object) -> None:
     found = taylor.examine(shared(Behind(change)))  # type: ignore[arg-type]
     assert found.finding == "suspicious" and found.numbers["broken"] == 1
     assert found.numbers["curvature"] is None and found.numbers["kept"] is None
@@ -136,8 +136,8 @@ class Once(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: object, *gradients: Tensor) -> Tensor:
-        slope: Tensor = Last.apply(gradients[0])  # type: ignore[no-untyped-call]
-        return slope
+        gradient: Tensor = Last.apply(gradients[0])  # type: ignore[no-untyped-call]
+        return gradient
 
 
 def test_a_model_that_cannot_be_differentiated_twice_still_has_the_curvature_on_the_way() -> None:

@@ -100,7 +100,9 @@ def test_no_data(curves: tuple[Curve, ...]) -> None:
     "y", [(5.0,), (5.0, 5.0, 5.0), (1e-6, 1e6), (0.0, 0.0), (0.0, 1e-6, 1e6), (-3.0, -3.0)]
 )
 def test_unusual_numbers(y: tuple[float, ...]) -> None:
-    parsed(chart(curve(*y), marked=0.0))
+    drawn = chart(curve(*y), marked=0.0)
+    assert "nan" not in drawn and "inf" not in drawn
+    parsed(drawn)
 
 
 def test_the_same_input_gives_the_same_text() -> None:
