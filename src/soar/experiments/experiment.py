@@ -92,7 +92,7 @@ class Training:
         title: what readers call it
         recipe: how it is trained with the first seed, without the weights it starts from
         start: name of the training whose weights it starts from; from scratch when empty
-        about: a sentence to show when its training begins
+        about: a sentence about it, shown in the plan
     """
 
     title: str
@@ -110,12 +110,14 @@ class Network:
         recipe: how it is trained, without the weights it starts from
         start: the network whose weights it starts from
         weights: a file of the user's own, in place of training
+        about: a sentence about it
     """
 
     title: str
     recipe: Recipe
     start: Network | None = None
     weights: str = ""
+    about: str = ""
 
     @cached_property
     def key(self) -> str:
@@ -211,4 +213,4 @@ class Experiment:
         training = self.trainings[name]
         recipe = replace(training.recipe, seed=training.recipe.seed + seed)
         start = self.network(training.start, seed) if training.start else None
-        return Network(title=training.title, recipe=recipe, start=start)
+        return Network(title=training.title, recipe=recipe, start=start, about=training.about)

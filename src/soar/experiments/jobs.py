@@ -22,6 +22,7 @@ class Job:
         payload: what the worker needs to know, JSON values only
         needs: keys of jobs that have to be done before
         seconds: how long it will probably take on one core
+        about: a sentence about it, shown in the plan
         alone: whether no other job may run at the same time, because it measures times
     """
 
@@ -31,6 +32,7 @@ class Job:
     payload: dict[str, Any]
     needs: tuple[str, ...] = ()
     seconds: float = 0.0
+    about: str = ""
     alone: bool = False
 
     @property

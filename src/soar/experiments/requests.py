@@ -127,6 +127,7 @@ def _training(one: Network, common: dict[str, Any], found: dict[str, Job]) -> li
         payload={**payload, **common},
         needs=tuple(before),
         seconds=train_seconds(one.recipe, common["device"]),
+        about=one.about,
     )
     found.setdefault(job.key, job)
     return [job.key]

@@ -30,7 +30,7 @@ class NetworkTable:
     title: str = ""
     """What readers call it; its name by default."""
     about: str = ""
-    """A sentence to show when its training begins."""
+    """A sentence about it, shown in the plan."""
     like: str | tuple[str, ...] = ()
     """Networks before this one to take all but title and about from; what it says itself comes on top."""
     recipe: str = ""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -45,6 +46,11 @@ def test_a_long_plan_names_the_first_trainings_unless_all_are_asked_for(console:
     assert "to measure" not in shown
     terminal.plan(console, planned, room=1, whole=True)
     assert "job14" in terminal.text_of(console)
+
+
+def test_a_plan_tells_what_a_training_is_about(console: Console) -> None:
+    terminal.plan(console, Plan((replace(training("a", seconds=60), about="no defense"),)), room=1)
+    assert "train a (1:00 min): no defense" in terminal.text_of(console)
 
 
 def test_nothing_to_do_is_said_without_a_time(console: Console) -> None:

@@ -52,7 +52,9 @@ def plan(
         for job in listed:
             notes = [duration(job.seconds)] if job.seconds else []
             notes += ["resumed"] if job.key in begun else []
-            _print(console, f"{'':<{_LEFT}}{job.title}" + (f" ({', '.join(notes)})" if notes else ""))
+            known = f" ({', '.join(notes)})" if notes else ""
+            about = f": {job.about}" if job.about else ""
+            _print(console, f"{'':<{_LEFT}}{job.title}{known}{about}", wrap=False)
         if kind == "train" and len(listed) < len(jobs):
             _print(console, f"{'':<{_LEFT}}and {len(jobs) - len(listed)} more, named by --plan", "dim")
     _print(console, f"{'already there':<{_LEFT}}{_inventory(planned.there)}", "bold")
