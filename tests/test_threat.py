@@ -181,3 +181,33 @@ def test_norms_by_name() -> None:
     assert threat("l2", "0.5") == L2(0.5)
     with pytest.raises(UserError, match=r"unknown norm 'linff' \(threat.norm\); did you mean 'linf'"):
         threat("linff", 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("kind", [Linf("8/255"), Linf("1/255"), L2("0.5"), L2(2), L2("0.01")], ids=str)
+def test_projected_points_are_inside_and_points_a_little_beyond_are_not(
+    kind: Threat, dtype: torch.dtype
+) -> None:
+    shape = (3, 32, 32)
+    keys = randomness.key(0, torch.arange(64), "x")
+    x = randomness.uniform(keys, shape, dtype)
+    x[:32] = (255 * x[:32]).round() / 255
+    far = x + randomness.normal(randomness.key(0, torch.arange(64), "far"), shape, dtype)
+    points = kind.project(far, x)
+    assert kind.contains(points, x).all()
+    assert torch.equal(kind.project(points, x), points), "a point of both is returned as it is"
+    unit = torch.finfo(dtype).eps
+    within = 0.3 * x + 0.35  # no pixel is clipped
+    delta = kind.ascent(far - x) * kind.radius
+    beyond = within + delta * (1 + unit * (8 + 4 / kind.radius))
+    assert not kind.contains(beyond, within).any()
+    assert kind.contains(within + delta * (1 - 4 * unit / kind.radius), within).all()
+
+
+def test_the_projection_of_an_example_does_not_depend_on_others_being_inside() -> None:
+    x = images(1, 4)
+    points = torch.cat([anywhere(1, 2), x[2:]])
+    together = L2(0.3).project(points, x)
+    alone = torch.cat([L2(0.3).project(points[row : row + 1], x[row : row + 1]) for row in range(4)])
+    torch.testing.assert_close(together, alone, rtol=0, atol=1e-15)
+    assert torch.equal(together[2:], x[2:])
