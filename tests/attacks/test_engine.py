@@ -399,3 +399,39 @@ def test_a_goal_beyond_the_classes_is_refused() -> None:
     labels = said(model, x)
     with pytest.raises(UserError, match=r"^goal: got 5, expected 0 to 4 for 5 classes, or -1 for none$"):
         run(model, PGD(steps=1), Linf(0.1), x, labels, goal=torch.full_like(labels, 5))
+
+
+class Rounded(nn.Module):
+    """A faster copy that does not agree everywhere: it takes one class for better than it is."""
+
+    def __init__(self, model: nn.Module, bias: float) -> None:
+        super().__init__()
+        self.model, self.bias = model, bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.model(x)
+        return logits + self.bias * torch.arange(logits.shape[1])
+
+
+def test_a_success_on_a_copy_counts_only_where_the_model_itself_is_fooled() -> None:
+    model, x = TinyNet(), images(40)
+    labels, copy = said(model, x), Rounded(TinyNet(), 0.02)
+    alone = run(copy, PGD(steps=6), Linf(0.03), x, labels)
+    claimed = ~alone.robust
+    assert (said(model, alone.adversarial)[claimed] == labels[claimed]).any(), "the copy misleads"
+    found = run(copy, PGD(steps=6), Linf(0.03), x, labels, judge=model)
+    assert found.correct.all()
+    assert torch.equal(said(model, found.adversarial) == labels, found.robust)
+    assert torch.equal(said(model, found.adversarial)[~found.robust], found.predictions[~found.robust])
+
+
+def test_a_judge_costs_one_prediction_for_each_success() -> None:
+    model, x = TinyNet(), images(40)
+    labels, judge = said(model, x), Counting(TinyNet())
+    alone = run(model, PGD(steps=6), Linf(0.05), x, labels, clean_logits=model(x).detach())
+    found = run(model, PGD(steps=6), Linf(0.05), x, labels, clean_logits=model(x).detach(), judge=judge)
+    fooled = ~alone.robust
+    assert 0 < int(fooled.sum()) < 40
+    assert judge.forward_samples == int(fooled.sum()) and judge.backward_samples == 0
+    assert torch.equal(found.forward, alone.forward + fooled)
+    assert torch.equal(found.robust, alone.robust)

@@ -347,3 +347,16 @@ def test_it_needs_the_clean_answer() -> None:
     model, x = TinyNet(), images(2)
     with pytest.raises(UserError, match="chooses its targets by the clean logits"):
         perturb(model, FAB(), Linf(0.1), x, said(model, x), index=torch.arange(2), seed=0, step=0)
+
+
+@kinds
+def test_what_is_found_is_projected_and_evaluated_again(kind: type[Threat], dual: int) -> None:
+    del dual
+    model, x = TinyNet().float(), images(20).float()
+    labels, threat = said(model, x), kind(0.05 if kind is Linf else 0.2)
+    found = run(model, FAB(steps=20), threat, x, labels)
+    fooled = ~found.robust
+    assert fooled.any()
+    points = found.adversarial[fooled]
+    assert torch.equal(threat.project(points, x[fooled]), points)
+    assert (said(model, points) != labels[fooled]).all()

@@ -16,14 +16,14 @@ from torch import Tensor, nn
 
 from soar import values
 from soar.attacks.attack import Attack, Examples, S, require_attack
-from soar.attacks.oracle import is_fooled, precise, query_model
+from soar.attacks.oracle import is_fooled, precise, query_model, reaches_goal
 from soar.attacks.queue import Queue, QueueEntry
 from soar.attacks.record import Outcomes, Record
 from soar.attacks.states import cut, join, select, size
 from soar.errors import UserError
 from soar.inputs import check_batch_size, check_images, check_numbers
 from soar.model_state import placement, probing, require_module
-from soar.prediction import as_input, knowing, predict
+from soar.prediction import as_input, knowing, logits_of, predict
 from soar.threat import Threat, require_threat
 
 
@@ -56,6 +56,7 @@ def run(
     seed: int = 0,
     batch_size: int = 128,
     clean_logits: Tensor | None = None,
+    judge: nn.Module | None = None,
     progress: Listener | None = None,
 ) -> Outcomes:
     """Attack every correctly classified example, and return which ones stay correctly classified.
@@ -74,6 +75,8 @@ def run(
         seed: seed of all random numbers
         batch_size: how many examples are evaluated at once
         clean_logits: the model's logits at the images, if they are known already
+        judge: the model whose predictions count, where `model` is a faster copy of it; it is evaluated at
+            every point that fools the copy, and the attack goes on where it is not fooled itself
         progress: called after every batch
 
     Raises:
@@ -88,15 +91,16 @@ def run(
     for name, given in (("index", index), ("goal", goal)):
         if given is not None:
             check_numbers(given, len(labels), name)
-    with probing(model), knowing(labels):
+    with probing(model), probing(judge or model), knowing(labels):
         # An attack that starts at the clean image finds out by itself which images are correctly classified.
-        asked = clean_logits is None and (goal is not None or not attack.starts_at_image)
-        logits = predict(model, images, batch_size) if asked else clean_logits
+        known_later = attack.starts_at_image and goal is None and judge is None
+        asked = clean_logits is None and not known_later
+        logits = predict(judge or model, images, batch_size) if asked else clean_logits
         _check_goal(attack, goal, logits)
         device, dtype = placement(model)
         x, logits = as_input(images, device, dtype), None if logits is None else precise(logits.to(device))
         examples = Examples.of(x, labels, index=index, goal=goal, logits=logits, seed=seed)
-        session = _Session(model, attack, threat, batch_size, examples, asked=int(asked))
+        session = _Session(model, attack, threat, batch_size, examples, judge, asked=int(asked))
         session.attack_all(progress)
     return session.outcomes
 
@@ -125,9 +129,12 @@ class _Session(Generic[S]):
         threat: Threat,
         batch_size: int,
         examples: Examples,
+        judge: nn.Module | None,
         *,
         asked: int,
     ) -> None:
+        # Points of a minimum-norm attack are projected, which may change their prediction.
+        self.judge = judge or (None if attack.stays_inside else model)
         self.model, self.attack, self.threat, self.batch_size = model, attack, threat, batch_size
         self.examples, self.record = examples, Record(examples, asked)
         self.outcomes = self.record.outcomes
@@ -197,13 +204,16 @@ class _Session(Generic[S]):
         self.record.spend(rows, once, once * gradient)
         self.evaluated += len(rows)
         fooled = is_fooled(batch.examples, points, answer.logits, self.threat)
+        logits = answer.logits
+        if self.judge is not None and bool(fooled.any()):
+            points, logits, fooled = self._confirm(self.judge, batch.examples, points, logits, fooled)
         if self.examples.logits is None:
             self.outcomes.correct[rows[(self.outcomes.forward[rows] == 1) & fooled]] = False
         loss = answer.loss
         if not self.attack.stays_inside:
             # A minimum-norm attack looks outside of the ball; what it finds there is no result.
             loss = loss.where(self.threat.contains(points, batch.examples.x), -torch.inf)
-        self.record.keep(batch.examples, points, answer.logits, loss, fooled)
+        self.record.keep(batch.examples, points, logits, loss, fooled)
         batch = self.attack.update(batch, answer, self.threat)
         leaving = fooled | self.attack.exhausted(batch)
         if not bool(leaving.any()):
@@ -216,6 +226,28 @@ class _Session(Generic[S]):
             if not self.queue.is_canceled(job) and self.queue.finish(job, fooled=was_fooled, asked=asked):
                 settled.append(row)
         return (None if bool(leaving.all()) else select(batch, ~leaving)), settled
+
+    def _confirm(
+        self, judge: nn.Module, examples: Examples, points: Tensor, logits: Tensor, fooled: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Project the points that fool the model and evaluate them again, on the model that counts.
+
+        Returns:
+            All points, their logits and which of them fool the judge.
+        """
+        places = fooled.nonzero()[:, 0]
+        some, claimed = select(examples, places), points[places]
+        if not self.attack.stays_inside:
+            claimed = self.threat.project(claimed, some.x)
+        with torch.no_grad():
+            answers = precise(logits_of(judge, claimed)).to(logits.dtype)
+        once = torch.ones_like(places)
+        self.record.spend(some.row, once, 0 * once)
+        return (
+            points.index_copy(0, places, claimed),
+            logits.index_copy(0, places, answers),
+            fooled.index_copy(0, places, reaches_goal(some, answers)),
+        )
 
     def _drop_canceled(self, state: S | None) -> S | None:
         """Drop entries whose example has been fooled by an earlier one."""
