@@ -8,6 +8,7 @@ from torch import nn
 
 from soar.errors import UserError
 from soar.models import wide_resnet
+from soar.models.layers import Activation
 from soar.models.wide_resnet import initialize
 
 
@@ -58,8 +59,9 @@ def test_silent_branches_leave_only_the_shortcuts() -> None:
     torch.testing.assert_close(logits, expected)
 
 
-def test_softplus_takes_the_place_of_every_relu() -> None:
-    network = wide_resnet(depth=10, widen_factor=1, norm="none", activation="softplus")
+@pytest.mark.parametrize("activation", ["silu", "softplus"])
+def test_a_smooth_activation_takes_the_place_of_every_relu(activation: Activation) -> None:
+    network = wide_resnet(depth=10, widen_factor=1, norm="none", activation=activation)
     x = torch.rand(1, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     with unittest.mock.patch("torch.nn.functional.relu", side_effect=AssertionError):
         logits = network(x)

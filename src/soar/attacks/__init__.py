@@ -1,5 +1,6 @@
 """Attacks: ways to search for a point that fools a model, and the engine that runs them."""
 
+from soar.attacks.adaptive import Adaptive
 from soar.attacks.apgd import APGD
 from soar.attacks.attack import ATTACKS, Answer, Attack, Examples, Planned
 from soar.attacks.contract import check_attack
@@ -20,6 +21,7 @@ __all__ = [
     "FAB",
     "FGSM",
     "PGD",
+    "Adaptive",
     "Answer",
     "Attack",
     "AttackProgress",

@@ -12,7 +12,7 @@ from soar import values
 from soar.errors import UserError, shown, unknown
 
 Norm = Literal["none", "batch", "group"]
-Activation = Literal["relu", "softplus"]
+Activation = Literal["relu", "silu", "softplus"]
 
 
 def require(holds: bool, field: str, got: Any, expected: str) -> None:
@@ -27,12 +27,12 @@ def require(holds: bool, field: str, got: Any, expected: str) -> None:
 
 
 def activation_layer(name: Activation) -> nn.Module:
-    """Return the activation between two layers; softplus has nonzero second derivatives everywhere.
+    """Return the activation between two layers; silu and softplus have second derivatives that are not zero.
 
     Raises:
         UserError: when there is no such activation
     """
-    known: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "softplus": nn.Softplus}
+    known: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "silu": nn.SiLU, "softplus": nn.Softplus}
     if name not in known:
         raise unknown("activation", name, known, "model.activation")
     return known[name]()

@@ -52,7 +52,7 @@ class WideResNet(nn.Module):
         norm: what precedes each activation: none, batch or group
         groups: the groups of each group norm
         conv_bias: whether convolutions have biases
-        activation: relu or softplus
+        activation: relu, silu or softplus
         input_normalization: none, per-image, the name of a dataset, or means and deviations
         zero_init_residual: initialize every block as the identity of its shortcut
 

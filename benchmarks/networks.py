@@ -1,0 +1,172 @@
+"""Train small robust networks of different make, on which `benchmarks/suites.py` compares the suites.
+
+    python benchmarks/networks.py                   all of them, in 90 minutes on one core; resumable
+    python benchmarks/networks.py cifar10-vit-pgd   only this one
+
+They differ in what an attack may stumble over: norms or none, ReLU or SiLU, convolution or attention, the
+objective, the data and the ball. Weights are kept in benchmarks/.cache.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+import soar
+from soar import data, models
+from soar.threat import L2, Linf, Threat
+
+CACHE = Path(__file__).parent / ".cache"
+FASHION_MNIST = "fashion-mnist"
+
+
+class Attention(nn.Module):
+    """A small vision transformer: patches of 4 x 4, learned positions, the mean of the tokens.
+
+    Args:
+        shape: of an image
+        classes: how many there are
+        width: of a token
+        depth: how many layers there are
+    """
+
+    def __init__(self, shape: tuple[int, ...], classes: int, width: int = 96, depth: int = 4) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(shape[0], width, 4, 4)
+        self.positions = nn.Parameter(torch.randn(1, shape[1] * shape[2] // 16, width) * 0.02)
+        layer = nn.TransformerEncoderLayer(
+            width, 4, 2 * width, 0.0, "gelu", batch_first=True, norm_first=True
+        )
+        self.layers = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, classes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits."""
+        tokens = self.patches((x - 0.5) / 0.25).flatten(2).transpose(1, 2) + self.positions
+        logits: Tensor = self.head(self.layers(tokens).mean(dim=1))
+        return logits
+
+
+@dataclass(frozen=True)
+class Network:
+    """How a network is made and trained."""
+
+    data: str
+    threat: Threat
+    model: str
+    options: dict[str, Any]
+    objective: Callable[[nn.Module, Threat], soar.objectives.Objective]
+    images: int
+    """how many images are seen in training"""
+    learning_rate: float = 0.1
+    optimizer: str = "sgd"
+
+
+def pgd(steps: int) -> Callable[[nn.Module, Threat], soar.objectives.Objective]:
+    """Train on the points of PGD."""
+    return lambda model, threat: soar.objectives.Adversarial(model, threat, steps=steps)
+
+
+def trades(model: nn.Module, threat: Threat) -> soar.objectives.Objective:
+    """Train with TRADES on the points of two steps."""
+    return soar.objectives.TRADES(model, threat, beta=6.0, steps=2)
+
+
+def soar_default(model: nn.Module, threat: Threat) -> soar.objectives.Objective:
+    """Train with SOAR as it comes."""
+    return soar.objectives.SOAR(model, threat)
+
+
+_8, _BATCH = Linf("8/255"), {"width": 16, "norm": "batch"}
+_SILU = {"depth": 10, "widen_factor": 1, "activation": "silu"}
+NETWORKS = {
+    "cifar10-resnet-bn-pgd": Network("cifar10", _8, "resnet10", _BATCH, pgd(2), 120_000),
+    "cifar10-silu-trades": Network("cifar10", _8, "wide_resnet", _SILU, trades, 120_000),
+    "cifar10-silu-soar": Network("cifar10", _8, "wide_resnet", _SILU, soar_default, 90_000, 0.05),
+    "fashion-resnet-pgd": Network(
+        FASHION_MNIST, Linf("0.1"), "resnet10", {"width": 8, "he_init": True}, pgd(3), 120_000, 0.02
+    ),
+    "cifar10-vit-pgd": Network("cifar10", _8, "attention", {}, pgd(2), 200_000, 1e-3, "adamw"),
+    "cifar10-resnet-pgd": Network(
+        "cifar10", _8, "resnet10", {"width": 16, "he_init": True}, pgd(2), 160_000, 0.02
+    ),
+    "fashion-silu-trades": Network(FASHION_MNIST, Linf("0.1"), "wide_resnet", _SILU, trades, 60_000),
+    "cifar10-resnet-bn-l2": Network("cifar10", L2("0.5"), "resnet10", _BATCH, pgd(2), 100_000),
+}
+
+
+def build(network: Network, source: data.Dataset) -> nn.Module:
+    """Make a network without its training."""
+    if network.model == "attention":
+        torch.manual_seed(0)
+        return Attention(source.shape, len(source.classes))
+    return models.build(network.model, seed=0, image_shape=source.shape, options=network.options)
+
+
+def load(name: str) -> tuple[nn.Module, data.Dataset, Network]:
+    """Return a trained network with its data; train it if that was never done."""
+    network, file = NETWORKS[name], CACHE / f"{name}.safetensors"
+    source = data.load(network.data, validation=0)
+    model = build(network, source)
+    if not file.exists():
+        train(name, model, source, network)
+        CACHE.mkdir(exist_ok=True)
+        save_file(model.state_dict(), file)
+    model.load_state_dict(load_file(file))
+    return model.eval(), source, network
+
+
+def train(name: str, model: nn.Module, source: data.Dataset, network: Network) -> None:
+    """Train by one cycle of the learning rate, batches of 128, crops and flips."""
+    objective = network.objective(model, network.threat)
+    rate, total = network.learning_rate, network.images // 128
+    optimizer: torch.optim.Optimizer
+    if network.optimizer == "adamw":
+        optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.05)
+    else:
+        optimizer = torch.optim.SGD(
+            model.parameters(), lr=rate, momentum=0.9, nesterov=True, weight_decay=5e-4
+        )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=rate, total_steps=total)
+    augmentation = data.Augmentation(crop_padding=4 if network.data == "cifar10" else 2, flip=True)
+    step, epoch, began, running = 0, 0, time.process_time(), 0.0
+    model.train()
+    while step < total:
+        for x, y, index in data.training_batches(
+            source.train, batch_size=128, seed=0, epoch=epoch, augmentation=augmentation
+        ):
+            loss = objective(x, y, index).loss
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+            optimizer.step()
+            schedule.step()
+            step, running = step + 1, 0.95 * running + 0.05 * loss.item()
+            if step % 50 == 0:
+                seconds = time.process_time() - began
+                print(f"{name}: {step} of {total}, loss {running:.3f}, {seconds:.0f} s", flush=True)
+            if step == total:
+                break
+        epoch += 1
+
+
+def main() -> None:
+    """Train the networks that are asked for, and print what they withstand."""
+    torch.set_num_threads(1)
+    for name in sys.argv[1:] or NETWORKS:
+        model, source, network = load(name)
+        test = source.test.first(500)
+        found = soar.evaluate(model, (test.images, test.labels), network.threat, attacks="quick", check=False)
+        print(f"{name}: clean {found.accuracy('clean'):.3f}, robust {found.worst_case:.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
