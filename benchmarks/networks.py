@@ -68,6 +68,8 @@ class Network:
     """how many images are seen in training"""
     learning_rate: float = 0.1
     optimizer: str = "sgd"
+    warm_up: int = 0
+    """how many of them are seen without an attack first: without norms the others may not learn at all"""
 
 
 def pgd(steps: int) -> Callable[[nn.Module, Threat], soar.objectives.Objective]:
@@ -92,14 +94,16 @@ NETWORKS = {
     "cifar10-silu-trades": Network("cifar10", _8, "wide_resnet", _SILU, trades, 120_000),
     "cifar10-silu-soar": Network("cifar10", _8, "wide_resnet", _SILU, soar_default, 90_000, 0.05),
     "fashion-resnet-pgd": Network(
-        FASHION_MNIST, Linf("0.1"), "resnet10", {"width": 8, "he_init": True}, pgd(3), 120_000, 0.02
+        FASHION_MNIST, Linf("0.1"), "resnet10", {"width": 8}, pgd(3), 80_000, 2e-3, "adamw", 20_000
     ),
-    "cifar10-vit-pgd": Network("cifar10", _8, "attention", {}, pgd(2), 200_000, 1e-3, "adamw"),
+    "cifar10-vit-pgd": Network(
+        "cifar10", _8, "attention", {"width": 64, "depth": 3}, pgd(2), 120_000, 1e-3, "adamw"
+    ),
     "cifar10-resnet-pgd": Network(
-        "cifar10", _8, "resnet10", {"width": 16, "he_init": True}, pgd(2), 160_000, 0.02
+        "cifar10", _8, "resnet10", {"width": 16}, pgd(2), 100_000, 2e-3, "adamw", 30_000
     ),
-    "fashion-silu-trades": Network(FASHION_MNIST, Linf("0.1"), "wide_resnet", _SILU, trades, 60_000),
-    "cifar10-resnet-bn-l2": Network("cifar10", L2("0.5"), "resnet10", _BATCH, pgd(2), 100_000),
+    "fashion-silu-trades": Network(FASHION_MNIST, Linf("0.1"), "wide_resnet", _SILU, trades, 30_000),
+    "cifar10-resnet-bn-l2": Network("cifar10", L2("0.5"), "resnet10", _BATCH, pgd(2), 60_000),
 }
 
 
@@ -107,7 +111,7 @@ def build(network: Network, source: data.Dataset) -> nn.Module:
     """Make a network without its training."""
     if network.model == "attention":
         torch.manual_seed(0)
-        return Attention(source.shape, len(source.classes))
+        return Attention(source.shape, len(source.classes), **network.options)
     return models.build(network.model, seed=0, image_shape=source.shape, options=network.options)
 
 
@@ -127,6 +131,7 @@ def load(name: str) -> tuple[nn.Module, data.Dataset, Network]:
 def train(name: str, model: nn.Module, source: data.Dataset, network: Network) -> None:
     """Train by one cycle of the learning rate, batches of 128, crops and flips."""
     objective = network.objective(model, network.threat)
+    plain = soar.objectives.Standard(model)
     rate, total = network.learning_rate, network.images // 128
     optimizer: torch.optim.Optimizer
     if network.optimizer == "adamw":
@@ -143,7 +148,7 @@ def train(name: str, model: nn.Module, source: data.Dataset, network: Network) -
         for x, y, index in data.training_batches(
             source.train, batch_size=128, seed=0, epoch=epoch, augmentation=augmentation
         ):
-            loss = objective(x, y, index).loss
+            loss = (plain if 128 * step < network.warm_up else objective)(x, y, index).loss
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 5.0)

@@ -36,7 +36,8 @@ def test_a_run_is_evaluated_as_its_recipe_says(run: Path, capsys: pytest.Capture
     assert main(["evaluate", str(run), *QUICK]) == 0
     found = Assessment.load(run / "assessment.json")
     assert found.threat == Linf("0.1") and len(found) == 40
-    assert found.names == ["clean", "FGSM", "PGD-20", "PGD-20 margin", "worst case"]
+    assert found.names == ["clean", "Adaptive", "Square-200", "worst case"]
+    assert found.protocol.startswith("stopped after Adaptive and Square-200")
     assert found.data == "fashion-mnist-sample (test)"
     shown = capsys.readouterr().out
     assert f"{100 * found.worst_case:.1f}%" in shown and "95% interval" in shown
@@ -128,14 +129,40 @@ def test_an_interrupted_evaluation_goes_on_with_the_same_command(run: Path, tmp_
 
 def test_two_processes_find_what_one_finds(run: Path, tmp_path: Path) -> None:
     words = ["evaluate", str(run), "--threads", "1", "--examples", "30", "--batch-size", "8", "--quiet"]
-    words += ["--attacks", "standard:steps=4,targets=2,queries=10", "fgsm", "--output"]
+    words += ["--attacks", "standard:steps=4,targets=2,queries=10", "fgsm", "fast:steps=3", "--output"]
     two = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "soar"]
     subprocess.run([*two, *words, str(tmp_path / "two.json")], check=True, capture_output=True)
     assert main([*words, str(tmp_path / "one.json")]) == 0
     one, both = (Assessment.load(tmp_path / f"{name}.json") for name in ("one", "two"))
-    assert torch.equal(one.index, both.index) and len(both.attacks) == 5
+    assert torch.equal(one.index, both.index) and len(both.attacks) == 6
     for left, right in zip(one.attacks, both.attacks, strict=True):
         assert torch.equal(left.robust, right.robust), left.label
+
+
+def test_several_radii_give_a_curve_and_a_file_each(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["evaluate", str(run), *QUICK, "--attacks", "quick", "--eps", "0.02", "1/10"]
+    assert main([*words, "--output", str(tmp_path / "found.json")]) == 0
+    shown = capsys.readouterr().out
+    assert "Robust accuracy over the radius" in shown and "linf 0.02" in shown
+    small, large = (Assessment.load(tmp_path / f"found-eps{eps}.json") for eps in ("0.02", "1_10"))
+    assert small.threat == Linf("0.02") and large.threat == Linf("0.1")
+    assert not (large.survivors("worst case") & ~small.survivors("worst case")).any()
+    assert len(list(tmp_path.iterdir())) == 2
+    assert main([*words, "--output", str(tmp_path / "found.json")]) == 2
+    assert "found-eps0.02.json exists already" in capsys.readouterr().err
+
+
+def test_a_budget_limits_the_images(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["evaluate", str(run), "--threads", "1", "--quiet", "--attacks", "fgsm", "--budget"]
+    assert main([*words, "0.001s", "--output", str(tmp_path / "found.json")]) == 0
+    assert len(Assessment.load(tmp_path / "found.json")) == 64
+    assert "64 of 2000 images, drawn at random, within 0.0 s" in capsys.readouterr().out
+    assert main([*words, "soon"]) == 2
+    assert "budget: got 'soon', expected a time such as 90s, 10m or 1h" in capsys.readouterr().err
+    assert main([*words, "1m", "--eps", "0.1", "0.2"]) == 2
+    assert "--budget cannot be combined with several --eps" in capsys.readouterr().err
 
 
 def test_the_protocol_is_printed_and_stored(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ from tests.evaluation.test_assessment import diagnosis
 
 ATTACKS = [FGSM(), PGD(steps=4), PGD(steps=4, loss="margin", restarts=2)]
 # The package shows the function under the name of the module.
-MODULE = import_module("soar.evaluation.evaluate")
+MODULE = import_module("soar.evaluation.protocol")
 
 
 def problem(count: int = 40) -> tuple[TinyNet, Tensor, Tensor]:
@@ -60,7 +60,7 @@ def test_an_assessment_holds_what_the_engine_found() -> None:
         logits = model(x)
     for attack, result in zip(ATTACKS, found.attacks, strict=True):
         # The clean prediction is made once for all attacks.
-        alone = run(model, attack, Linf(0.05), x, labels, seed=3, clean_logits=logits)
+        alone = run(model, attack, Linf(0.05), x, labels, seed=3, clean_logits=logits, judge=model)
         assert torch.equal(result.robust, alone.robust)
         assert torch.equal(result.forward, alone.forward) and torch.equal(result.backward, alone.backward)
         assert same(result.predictions, alone.predictions) and same(
@@ -181,7 +181,7 @@ class Spoilt(nn.Module):
     [
         (lambda z: z[:, :1], "model: got logits of 1 class, expected at least 2"),
         (lambda z: z * torch.nan, "NaN or infinite for 40 of 40 images"),
-        (lambda z: z[:, 0], r"model: got outputs of shape \(4,\), expected logits"),
+        (lambda z: z[:, 0], r"model: got outputs of shape \(40,\), expected logits"),
         (lambda z: (z, z), "model: got a tuple as output, expected a tensor of logits"),
     ],
 )
@@ -361,7 +361,7 @@ def test_a_model_is_a_module() -> None:
     x, labels = images(4), torch.zeros(4, dtype=torch.int64)
     for look in (evaluate, diagnose):
         with pytest.raises(UserError, match=r"^model: got a function, expected a torch\.nn\.Module$"):
-            look(lambda x: x, (x, labels), Linf(0.1))  # type: ignore[arg-type]
+            look(lambda x: x, (x, labels), Linf(0.1))  # type: ignore[arg-type, call-overload]
     with pytest.raises(UserError, match=r"^labels: got shape \(4, 5\), expected one class for each image$"):
         evaluate(TinyNet(), (x, torch.zeros(4, 5, dtype=torch.int64)), Linf(0.1))
 

@@ -11,8 +11,8 @@ from soar.attacks import PGD
 from soar.evaluation import Assessment, AttackResult
 from soar.evaluation.assessment import Note
 from soar.evaluation.diagnosis import CheckResult, Diagnosis
-from soar.evaluation.evaluate import evaluate_target
 from soar.evaluation.first_look import MOST_EXAMPLES, first_look, one_line
+from soar.evaluation.protocol import evaluate_target
 from soar.evaluation.suites import Wanted
 from soar.evaluation.target import Target
 from soar.threat import L2, Linf

@@ -19,7 +19,7 @@ from soar.errors import UserError
 from soar.shapes import per_example
 from soar.threat import L2, Threat
 
-_STEPS, _RESTARTS, _PATIENCE = 20, 40, 4.0
+_STEPS, _RESTARTS, _PATIENCE = 20, 24, 4.0
 # The length of a step falls from eps to this share of it.
 _SHORTEST = 0.1
 # Later runs begin with so many steps along random weights of the logits.
@@ -179,7 +179,7 @@ class Adaptive(Attack[AdaptiveState]):
         return _aim(replace(state, run=run, step=step, promise=promise, is_over=is_over), threat)
 
     def _step_length(self, state: AdaptiveState, threat: Threat) -> Tensor:
-        climbed = (state.step - _SPREADING * _spreads(state)).clamp(min=0).to(state.best.dtype)
+        climbed = (state.step - _SPREADING * _spreads(state)).clamp(min=0).to(state.points.dtype)
         cosine = (1 + (math.pi / self.steps * climbed).cos()) / 2
         return threat.radius * (_SHORTEST + (1 - _SHORTEST) * cosine)
 

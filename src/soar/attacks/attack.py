@@ -14,7 +14,7 @@ iterations in one batch, drop the ones that are finished and let others take the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 import torch
 from torch import Tensor
@@ -208,6 +208,9 @@ def check_image_shape(x: Tensor, attack: str) -> None:
         )
 
 
+Condition = Literal["always", "unsound", "random"]
+
+
 @dataclass(frozen=True)
 class Planned:
     """One attack of an evaluation.
@@ -217,15 +220,19 @@ class Planned:
         survivors_only: attack only the examples that all attacks before it have left; otherwise every example
             that is correctly classified
         samples: how often a randomized model is evaluated at each point; its logits are averaged
+        condition: whether it is run always; only where checks of what the others found give reasons to doubt
+            it ("unsound"); or only on a model whose outputs are random
     """
 
     attack: Attack[Any]
     survivors_only: bool = False
     samples: int = 1
+    condition: Condition = "always"
 
     def __post_init__(self) -> None:
         require_attack(self.attack)
         check_counts(samples=self.samples)
+        check_choice("condition", self.condition, Condition)
 
 
 ATTACKS: Registry[Attack[Any]] = Registry("attack")

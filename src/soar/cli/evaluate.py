@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.cli.common import add_machine_flags, set_up_machine
 from soar.cli.target import add_target_flags, result_file, target
+from soar.errors import UserError
 
 if TYPE_CHECKING:
+    from soar.attacks import Planned
     from soar.evaluation import Assessment
+    from soar.evaluation.target import Target
 
 DESCRIPTION = "Attack a trained model and print its clean and robust accuracy, with intervals."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what to evaluate and how."""
-    add_target_flags(parser, examples="default: all")
+    add_target_flags(parser, examples="default: all", several=True)
     parser.add_argument(
         "--attacks",
         nargs="+",
-        default=["quick"],
+        default=["auto"],
         metavar="ATTACK",
         help="suites and attacks, such as standard, square:queries=1000 or pgd:steps=100,restarts=5; see"
-        " `soar list attacks` and `soar list suites` (default: quick)",
+        " `soar list attacks` and `soar list suites` (default: auto)",
+    )
+    parser.add_argument(
+        "--budget", metavar="TIME", help="evaluate as many images as a time such as 90s or 10m allows"
     )
     parser.add_argument(
         "--no-fast", action="store_true", help="attack the model as it is, and not a faster copy of it"
@@ -38,37 +45,71 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate, print the table and save the assessment."""
     from soar.distributed import joined
-    from soar.evaluation.evaluate import evaluate_target
     from soar.evaluation.suites import resolve
 
     device = set_up_machine(arguments)
     attacks = resolve(arguments.attacks)
+    radii = arguments.eps if arguments.eps and len(arguments.eps) > 1 else None
+    if radii and arguments.budget is not None:
+        raise UserError("--budget cannot be combined with several --eps; choose one radius")
     given = target(arguments)
-    with joined(device) as world, result_file(arguments, "assessment", world) as output:
-        journal = output.with_suffix(".partial.jsonl")
+    with joined(device) as world, ExitStack() as held:
+        suffixes = [f"-eps{eps.replace('/', '_')}" for eps in radii] if radii else [""]
+        outputs = [
+            held.enter_context(result_file(arguments, "assessment", world, suffix=suffix))
+            for suffix in suffixes
+        ]
+        journal = outputs[0].with_suffix(".partial.jsonl")
         given.model.to(world.device(device))
         try:
-            found = evaluate_target(given, attacks, journal=journal, fast=not arguments.no_fast)
+            found = _evaluate(arguments, given, attacks, radii, journal)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
         if world.is_main:
-            _save(found, output, journal)
+            _save(found, outputs, journal)
     return 0
 
 
-def _save(found: Assessment, output: Path, journal: Path) -> None:
+def _evaluate(
+    arguments: argparse.Namespace,
+    given: Target,
+    attacks: list[Planned],
+    radii: list[str] | None,
+    journal: Path,
+) -> tuple[Assessment, ...]:
+    from soar.evaluation.budget import evaluate_within
+    from soar.evaluation.protocol import evaluate_target
+    from soar.evaluation.radii import evaluate_radii
+    from soar.threat import threat
+
+    fast = not arguments.no_fast
+    if radii:
+        threats = [threat(given.threat.norm_name, eps) for eps in radii]
+        return evaluate_radii(given, threats, attacks, journal=journal, fast=fast)
+    if arguments.budget is not None:
+        return (evaluate_within(given, arguments.budget, attacks, journal=journal, fast=fast),)
+    return (evaluate_target(given, attacks, journal=journal, fast=fast),)
+
+
+def _save(found: tuple[Assessment, ...], outputs: list[Path], journal: Path) -> None:
     from rich.console import Console
 
     from soar.evaluation.first_look import one_line
     from soar.evaluation.journal import remove_journals
-    from soar.evaluation.table import protocol, table
+    from soar.evaluation.table import curve, protocol, table
 
-    Console().print(table(found))
-    for line in [*(f"note: {note}" for note in found.notes), *protocol(found)]:
+    console = Console()
+    for one in found:
+        console.print(table(one))
+    if len(found) > 1:
+        console.print(curve(found))
+    for line in [*(f"note: {note}" for note in found[0].notes), *protocol(found[0])]:
         print(line)
-    if found.diagnosis is not None and (line := one_line(found.diagnosis)):
-        print(line)
+    for one in found:
+        if one.diagnosis is not None and (line := one_line(one.diagnosis)):
+            print(line if len(found) == 1 else f"{one.threat}: {line}")
     # Last: what cannot be saved has at least been shown.
-    found.save(output)
+    for one, output in zip(found, outputs, strict=True):
+        one.save(output)
+        print(f"saved {output}")
     remove_journals(journal)
-    print(f"saved {output}")

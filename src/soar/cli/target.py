@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from soar.weights import Weights
 
 
-def add_target_flags(parser: argparse.ArgumentParser, *, examples: str) -> None:
+def add_target_flags(parser: argparse.ArgumentParser, *, examples: str, several: bool = False) -> None:
     """Declare what to look at, on which data and against what.
 
     Args:
         parser: the command's
         examples: what happens without --examples, for its help
+        several: whether --eps takes several radii, of which the target gets the first
     """
     parser.usage = f"{parser.prog} RUN [flags] | {parser.prog} --model MODEL --weights FILE --data NAME"
     add_model_flags(parser)
@@ -37,7 +38,13 @@ def add_target_flags(parser: argparse.ArgumentParser, *, examples: str) -> None:
     parser.add_argument("--split", choices=("test", "validation", "train"), default="test")
     parser.add_argument("--examples", type=int, metavar="N", help=f"only the first N images ({examples})")
     parser.add_argument("--norm", choices=("linf", "l2"), help="default: that of the run, else linf")
-    parser.add_argument("--eps", metavar="EPS", help="such as 8/255 (default: that of the run)")
+    more = "; several give the curve over them" if several else ""
+    parser.add_argument(
+        "--eps",
+        nargs="+" if several else 1,
+        metavar="EPS",
+        help=f"such as 8/255 (default: that of the run){more}",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batch-size", type=int, default=128, metavar="N")
 
@@ -81,24 +88,28 @@ def target(arguments: argparse.Namespace, *, examples: int | None = None) -> Tar
 
 
 @contextmanager
-def result_file(arguments: argparse.Namespace, name: str, world: World) -> Iterator[Path]:
+def result_file(
+    arguments: argparse.Namespace, name: str, world: World, *, suffix: str = ""
+) -> Iterator[Path]:
     """Reserve a JSON file that does not exist yet, so that no result is lost, of whatever process.
 
     Args:
         arguments: with the flag --output, and the run folder where it is without that flag
         name: what it is called without that flag
         world: the processes that share the work; one of them holds the reservation
+        suffix: added to either name, to tell several results of one command apart
 
     Raises:
         UserError: if it exists, another process is about to write it, or it cannot be written
     """
     wanted: Path | None = arguments.output
+    wanted = wanted and wanted.with_stem(wanted.stem + suffix)
     folder: Path = arguments.run_folder or Path()
     with ExitStack() as held:
 
         def reserve() -> Path:
             if wanted is None:
-                return held.enter_context(reserved(name, ready_folder(folder, "--output"), ".json"))
+                return held.enter_context(reserved(name + suffix, ready_folder(folder, "--output"), ".json"))
             if os.path.lexists(wanted):
                 raise UserError(f"--output: {wanted} exists already; choose another name")
             ready_folder(wanted.parent, "--output")
@@ -126,7 +137,9 @@ def _from_run(arguments: argparse.Namespace, examples: int | None) -> Target:
         data=data.load(arguments.data, root=arguments.root, seed=recipe.seed) if other else None,
         split=arguments.split,
         examples=examples,
-        threat=threat.threat(arguments.norm or recipe.threat.norm, arguments.eps or recipe.threat.eps),
+        threat=threat.threat(
+            arguments.norm or recipe.threat.norm, arguments.eps[0] if arguments.eps else recipe.threat.eps
+        ),
         seed=arguments.seed,
         batch_size=arguments.batch_size,
         progress=mode(arguments),
@@ -143,7 +156,7 @@ def _external(arguments: argparse.Namespace, examples: int | None) -> Target:
     for flag in ("data", "eps"):
         if getattr(arguments, flag) is None:
             raise UserError(f"--model needs --{flag} too")
-    limits = threat.threat(arguments.norm or "linf", arguments.eps)
+    limits = threat.threat(arguments.norm or "linf", arguments.eps[0])
     source = data.load(arguments.data, root=arguments.root)
     model, weights = external_model(arguments, source)
     split: Split = getattr(source, arguments.split)

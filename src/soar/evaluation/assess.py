@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +29,18 @@ _BATCHES_AT_ONCE = 16
 _SAMPLE = 4
 
 
-def assess(target: Target, plan: Plan, *, journal: Path | None = None, fast: bool = True) -> Assessment:
+FollowUp = Callable[[Assessment], Plan]
+
+
+def assess(
+    target: Target,
+    plan: Plan,
+    *,
+    journal: Journal | Path | None = None,
+    fast: bool = True,
+    follow_up: FollowUp | None = None,
+    spared: Tensor | None = None,
+) -> Assessment:
     """Run every attack of a plan and return the outcomes, those of all processes.
 
     Args:
@@ -36,22 +48,20 @@ def assess(target: Target, plan: Plan, *, journal: Path | None = None, fast: boo
         plan: the attacks in their order
         journal: a file for what is found on the way; a second call with the same arguments goes on from it
         fast: attack a faster copy of the model
+        follow_up: takes what the plan has found, and returns the attacks that follow; called in rank 0 only
+        spared: which examples need no attack, since they are known to be robust
 
     Raises:
         UserError: if the model's outputs cannot be evaluated
     """
     world = current()
-    description = f"{[describe(one) for one in plan]} {target.threat} {target.seed} {target.data_name}"
-    known = None
-    if journal is not None:
-        owner = fingerprint(target.model, description, target.images, target.labels)
-        known = Journal(journal, owner, world.rank)
+    if isinstance(journal, Path):
+        journal = open_journal(target, plan, journal)
     mode: Mode = target.progress if world.is_main else "quiet"
-    part = replace(target.subset(world.shard(len(target))), progress=mode)
-    shard = Shard(part, known, fast=fast)
-    outputs = shard.target.logits.shape[1]
-    spare = spare_outputs(outputs, target.labels, target.class_names) if len(part) else None
-    results = tuple(shard.attack(one) for one in plan)
+    rows = world.shard(len(target))
+    part = replace(target.subset(rows), progress=mode)
+    shard = Shard(part, journal, fast=fast, spared=None if spared is None else spared[rows])
+    spare = spare_outputs(part.logits.shape[1], target.labels, target.class_names) if len(part) else None
     found = Assessment(
         model=target.name,
         data=target.data_name,
@@ -59,15 +69,31 @@ def assess(target: Target, plan: Plan, *, journal: Path | None = None, fast: boo
         seed=target.seed,
         index=part.index.cpu(),
         labels=part.labels.cpu(),
-        correct=shard.target.correct,
-        attacks=results,
+        correct=part.correct,
+        attacks=tuple(shard.attack(one) for one in plan),
         notes=shard.notes if spare is None else (*shard.notes, spare),
         environment=environment(),
-        clean_predictions=shard.target.predictions,
+        clean_predictions=part.predictions,
         classes=target.class_names,
         weights=target.weights,
     )
-    return join(world.gather(found))
+    whole = join(world.gather(found))
+    if follow_up is None:
+        return whole
+    further = tuple(shard.attack(one) for one in world.on_main(lambda: follow_up(whole)))
+    return join(world.gather(replace(found, attacks=found.attacks + further))) if further else whole
+
+
+def open_journal(target: Target, plan: Plan, path: Path) -> Journal:
+    """Open the journal of a plan, with what an earlier call has left there for the same target.
+
+    Args:
+        target: the model, its examples and the threat
+        plan: the attacks
+        path: where to write
+    """
+    description = f"{[describe(one) for one in plan]} {target.threat} {target.seed} {target.data_name}"
+    return Journal(path, fingerprint(target.model, description, target.images, target.labels), current().rank)
 
 
 class Shard:
@@ -76,36 +102,37 @@ class Shard:
     Args:
         target: the model and this process's part of the examples
         journal: where outcomes are noted and found again
-        fast: attack a faster copy of the model
+        fast: attack a faster copy of the model; what fools the copy must fool the model itself
+        spared: which examples need no attack
 
     Raises:
         UserError: if the model's outputs cannot be evaluated
     """
 
-    def __init__(self, target: Target, journal: Journal | None, *, fast: bool) -> None:
-        if fast and len(target):
-            sample = target.subset(slice(_SAMPLE))
-            target.predict(sample.images)  # fails with a clear message if the model takes no images
-            target = replace(target, model=inference_copy(target.model, sample.x))
+    def __init__(
+        self, target: Target, journal: Journal | None, *, fast: bool, spared: Tensor | None = None
+    ) -> None:
         self.target, self.journal = target, journal
-        self.notes = inspect(target)
         self.robust = target.correct.clone()
         self.predictions = target.predictions.clone()
+        self.notes = inspect(target)
+        self.exposed = torch.ones_like(self.robust) if spared is None else ~spared.cpu()
+        self.copy = target.model
+        if fast and len(target):
+            self.copy = inference_copy(target.model, target.subset(slice(_SAMPLE)).x)
 
     def attack(self, planned: Planned) -> AttackResult:
         """Run one attack on the examples that the journal does not know yet."""
         attack, target = planned.attack, self.target
         known = self.journal.known.get(attack.label, {}) if self.journal else {}
         is_known = torch.tensor([int(i) in known for i in target.index], dtype=torch.bool)
-        attacked = self.robust if planned.survivors_only else target.correct
+        robust = (self.robust if planned.survivors_only else target.correct).clone()
+        attacked = robust & self.exposed
         rows = (attacked & ~is_known).nonzero()[:, 0]
         total = int(attacked.sum())
-        robust, forward, backward = (
-            attacked.clone(),
-            *(torch.zeros_like(target.predictions) for _ in range(2)),
-        )
+        forward, backward = (torch.zeros_like(target.predictions) for _ in range(2))
         # An example that is not attacked keeps its prediction under the attacks so far.
-        predictions = torch.where(attacked, target.predictions, self.predictions)
+        predictions = torch.where(robust, target.predictions, self.predictions)
         for row in (attacked & is_known).nonzero()[:, 0].tolist():
             robust[row], forward[row], backward[row], predictions[row] = known[int(target.index[row])]
         began = time.monotonic()
@@ -139,4 +166,13 @@ class Shard:
             is_last = bar.done + len(progress.settled) == bar.total
             bar.advance(len(progress.settled), robust=most if is_last else f"at most {most}")
 
-        return self.target.attack(planned.attack, rows=rows, samples=planned.samples, listener=listen)
+        # The next output of a randomized model need not agree with one that was fooled.
+        is_random = any(note.kind in ("random", "state") for note in self.notes)
+        return self.target.attack(
+            planned.attack,
+            rows=rows,
+            copy=self.copy,
+            confirm=self.copy is not self.target.model and not is_random,
+            samples=planned.samples,
+            listener=listen,
+        )

@@ -95,6 +95,8 @@ class Assessment:
     clean_predictions: Tensor | None = None
     """the class predicted for each clean image, where that is known"""
     attacks: tuple[AttackResult, ...]
+    protocol: str = ""
+    """which way a suite took that decides by what it finds, and why, in one line"""
     notes: tuple[Note, ...] = ()
     """what about the model's outputs misleads attacks"""
     diagnosis: Diagnosis | None = None

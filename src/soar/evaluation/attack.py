@@ -126,7 +126,7 @@ def attack(
     >>> [round(one.robust_accuracy, 2) for one in attack(nn.Flatten(), x, y, [Linf("0.01"), Linf("0.5")])]
     [0.67, 0.0]
     """
-    threats = _threats(threat)
+    threats = as_threats(threat)
     plan = resolve(attacks)
     for name, given in (("x", x), ("y", y)):
         if not isinstance(given, Tensor | np.ndarray):
@@ -153,7 +153,7 @@ def _attacked(target: Target, threat: Threat, plan: Plan) -> AdversarialExamples
     return AdversarialExamples(threat, *(one.to(target.images.device) for one in tensors))
 
 
-def _threats(given: Threat | Sequence[Threat]) -> Sequence[Threat]:
+def as_threats(given: Threat | Sequence[Threat]) -> Sequence[Threat]:
     """Return the threats in a list, or refuse what is none."""
     threats = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     if not threats:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import overload
 
 from torch import nn
 
-from soar.distributed import current
-from soar.evaluation.assess import assess
+from soar.errors import UserError
 from soar.evaluation.assessment import Assessment
+from soar.evaluation.attack import as_threats
+from soar.evaluation.budget import evaluate_within
 from soar.evaluation.examples import Data
-from soar.evaluation.first_look import first_look
-from soar.evaluation.inspection import SpareOutputsWarning
+from soar.evaluation.protocol import evaluate_target
+from soar.evaluation.radii import evaluate_radii
 from soar.evaluation.suites import Wanted, resolve
 from soar.evaluation.target import Target
 from soar.progress import Mode
@@ -21,11 +22,52 @@ from soar.threat import Threat
 from soar.weights import Weights
 
 
+@overload
 def evaluate(
     model: nn.Module,
     data: Data,
     threat: Threat,
-    attacks: Wanted = "quick",
+    attacks: Wanted = ...,
+    *,
+    seed: int = ...,
+    batch_size: int = ...,
+    name: str = ...,
+    data_name: str = ...,
+    progress: Mode = ...,
+    journal: Path | None = ...,
+    fast: bool = ...,
+    check: bool = ...,
+    class_names: tuple[str, ...] = ...,
+    weights: Weights | None = ...,
+    budget: str | float | None = ...,
+) -> Assessment: ...
+
+
+@overload
+def evaluate(
+    model: nn.Module,
+    data: Data,
+    threat: Sequence[Threat],
+    attacks: Wanted = ...,
+    *,
+    seed: int = ...,
+    batch_size: int = ...,
+    name: str = ...,
+    data_name: str = ...,
+    progress: Mode = ...,
+    journal: Path | None = ...,
+    fast: bool = ...,
+    check: bool = ...,
+    class_names: tuple[str, ...] = ...,
+    weights: Weights | None = ...,
+) -> tuple[Assessment, ...]: ...
+
+
+def evaluate(
+    model: nn.Module,
+    data: Data,
+    threat: Threat | Sequence[Threat],
+    attacks: Wanted = "auto",
     *,
     seed: int = 0,
     batch_size: int = 128,
@@ -37,7 +79,8 @@ def evaluate(
     check: bool = True,
     class_names: tuple[str, ...] = (),
     weights: Weights | None = None,
-) -> Assessment:
+    budget: str | float | None = None,
+) -> Assessment | tuple[Assessment, ...]:
     """Attack a model and return its clean and robust accuracy, with intervals.
 
     Every attack runs alone on all examples that are correctly classified, unless its suite gives it only what
@@ -47,8 +90,8 @@ def evaluate(
     Args:
         model: any module that maps images in [0, 1] to logits
         data: a split, images (uint8, or float in [0, 1]) and labels, or a torch Dataset or DataLoader of them
-        threat: what the adversary may do
-        attacks: a suite such as "quick" or "standard", an attack, or a list of them
+        threat: what the adversary may do; several radii give the curve, see `evaluate_radii`
+        attacks: a suite such as "auto" or "standard", an attack, or a list of them
         seed: seed of all random numbers
         batch_size: how many examples are evaluated at once
         name: what to call the model in the record
@@ -60,6 +103,10 @@ def evaluate(
         check: add a first look at gradient masking, which costs next to nothing
         class_names: what the classes are called, for the record
         weights: what the model was filled with, for the record
+        budget: a time such as "10m" or seconds; as many examples as it allows are drawn at random
+
+    Returns:
+        The assessment; for several threats a tuple of them, in their order.
 
     Raises:
         UserError: if the data, an attack or the model's outputs cannot be used
@@ -72,10 +119,11 @@ def evaluate(
     (1.0, 0.5, 0.5)
     """
     plan = resolve(attacks)
+    threats = as_threats(threat)
     target = Target(
         model=model,
         data=data,
-        threat=threat,
+        threat=threats[0],
         seed=seed,
         batch_size=batch_size,
         progress=progress,
@@ -84,32 +132,10 @@ def evaluate(
         class_names=class_names,
         weights=weights,
     )
+    if not isinstance(threat, Threat):
+        if budget is not None:
+            raise UserError("budget: cannot be combined with several threats; choose one radius")
+        return evaluate_radii(target, threats, plan, journal=journal, fast=fast, check=check)
+    if budget is not None:
+        return evaluate_within(target, budget, plan, journal=journal, fast=fast, check=check)
     return evaluate_target(target, plan, journal=journal, fast=fast, check=check)
-
-
-def evaluate_target(
-    target: Target,
-    attacks: Wanted = "quick",
-    *,
-    journal: Path | None = None,
-    fast: bool = True,
-    check: bool = True,
-) -> Assessment:
-    """Attack a target as `evaluate` does, and return its clean and robust accuracy.
-
-    Args:
-        target: the model, its examples and the threat
-        attacks: a suite such as "quick" or "standard", an attack, or a list of them
-        journal: a file for what is found on the way
-        fast: attack a faster copy of the model
-        check: add a first look at gradient masking, which costs next to nothing
-
-    Raises:
-        UserError: if an attack or the model's outputs cannot be used
-    """
-    found = assess(target, resolve(attacks), journal=journal, fast=fast)
-    for note in found.notes:
-        if note.kind == "outputs" and current().is_main:
-            # The line that the user wrote is the one that called `evaluate`.
-            warnings.warn(str(note), SpareOutputsWarning, stacklevel=3)
-    return replace(found, diagnosis=first_look(target, found)) if check else found

@@ -67,12 +67,17 @@ def one_line(diagnosis: Diagnosis) -> str:
     """
     if diagnosis.verdict == "sound" or not diagnosis.checks:
         return ""
-    reason = diagnosis.checks[0].sentence.split(". ")[0].rstrip(".")
-    # The name of an attack, PGD-20 for one, keeps its capitals.
-    if reason[1:2].islower() or reason[1:2] == " ":
-        reason = reason[:1].lower() + reason[1:]
     following = "next: " + "; ".join(diagnosis.advice[:1]) if diagnosis.is_complete else f"run {_ADVICE}"
-    return f"{diagnosis.verdict}: {reason}; {following}"
+    return f"{reason(diagnosis)}; {following}"
+
+
+def reason(diagnosis: Diagnosis) -> str:
+    """Return the verdict with the gravest finding, such as "masked: the gradient is zero ..."."""
+    sentence = diagnosis.checks[0].sentence.split(". ")[0].rstrip(".")
+    # The name of an attack, PGD-20 for one, keeps its capitals.
+    if sentence[1:2].islower() or sentence[1:2] == " ":
+        sentence = sentence[:1].lower() + sentence[1:]
+    return f"{diagnosis.verdict}: {sentence}"
 
 
 def _gradients(target: Target) -> CheckResult:

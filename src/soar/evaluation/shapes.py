@@ -121,6 +121,7 @@ class AssessmentShape(_RecordShape):
     correct: Flags
     clean_predictions: list[Count] | None
     attacks: list[AttackShape]
+    protocol: str
     notes: list[NoteShape]
     diagnosis: DiagnosisShape | None
 

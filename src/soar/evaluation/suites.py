@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any
 
 from torch import nn
 
 from soar import runs, values
+from soar.attacks.adaptive import Adaptive
 from soar.attacks.apgd import APGD
 from soar.attacks.attack import ATTACKS, Attack, Planned, require_attack
 from soar.attacks.fab import FAB
@@ -34,6 +35,33 @@ def quick(*, steps: int = 20) -> Plan:
     Climbing the margin as well as the loss shows at once when only the loss is hard to climb.
     """
     return _alone(FGSM(), PGD(steps=steps), PGD(steps=steps, loss="margin"))
+
+
+@SUITES.register("fast")
+def fast(*, steps: int = 20, restarts: int = 24, patience: float = 4.0) -> Plan:
+    """The adaptive attack: as strong as AutoAttack where gradients are sound, in a fraction of the passes.
+
+    Args:
+        steps: of a run
+        restarts: how many runs follow the first at most
+        patience: how many restarts an example gets that is half way between the image and the border
+    """
+    return [Planned(Adaptive(steps=steps, restarts=restarts, patience=patience), survivors_only=True)]
+
+
+@SUITES.register("auto")
+def auto(*, queries: int = 200) -> Plan:
+    """`fast` and a short Square attack; then all of AutoAttack, or `rand`, where the checks find reasons to.
+
+    Square needs no gradients, so what it breaks of what `fast` has left shows that these mislead. With
+    nothing found against the model, the cheap attacks decide.
+
+    Args:
+        queries: of the short Square attack
+    """
+    cheap = [*fast(), Planned(Square(queries=queries), survivors_only=True)]
+    thorough = [replace(one, condition="unsound") for one in standard()]
+    return [*cheap, *thorough, *(replace(one, condition="random") for one in rand())]
 
 
 @SUITES.register("restarts")
@@ -140,9 +168,10 @@ def resolve(attacks: Wanted) -> Plan:
         else:
             require_attack(one)
             found.append(Planned(one))
-    labels = [one.attack.label for one in found]
-    for label in labels:
-        if labels.count(label) > 1:
+    labels = [(one.attack.label, one.condition) for one in found]
+    for label, condition in labels:
+        others = [other for other, when in labels if condition == when or "always" in (condition, when)]
+        if others.count(label) > 1:
             raise UserError(
                 f"attacks: got '{label}' more than once, expected different ones (flag --attacks)"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,8 @@ def table(assessment: Assessment) -> Table:
     cumulative = {result.label for result in assessment.attacks if result.survivors_only}
     if cumulative:
         caption += "\n* on what earlier attacks have left; the accuracy is what is left then"
+    if assessment.protocol:
+        caption += f"\n{assessment.protocol}"
     made = Table(
         box=box.SIMPLE_HEAD,
         title=_as_it_is(title, "table.title"),
@@ -75,6 +78,24 @@ def table(assessment: Assessment) -> Table:
             "" if time is None else f"{time:.1f}",
             style="bold" if name == WORST else "",
         )
+    return made
+
+
+def curve(assessments: Sequence[Assessment]) -> Table:
+    """Return a table of robust accuracy over the radius, of assessments of one model on the same images."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, title="Robust accuracy over the radius", title_justify="left")
+    made.add_column("threat")
+    for heading in ("accuracy", "95% interval", "forward", "backward"):
+        made.add_column(heading, justify="right")
+    first = assessments[0]
+    made.add_row("none", percent(first.accuracy("clean")), interval(*first.interval("clean")), "1.0", "0.0")
+    for one in sorted(assessments, key=lambda one: one.threat.eps):
+        forward, backward = one.passes(WORST)
+        accuracy = percent(one.worst_case), interval(*one.interval(WORST))
+        made.add_row(str(one.threat), *accuracy, f"{forward - 1:.1f}", f"{backward:.1f}")
     return made
 
 

@@ -217,6 +217,8 @@ class Target:
         threat: Threat | None = None,
         goal: Tensor | None = None,
         samples: int = 1,
+        copy: nn.Module | None = None,
+        confirm: bool = False,
         listener: Listener | None = None,
     ) -> Outcomes:
         """Run one attack on the examples.
@@ -227,11 +229,15 @@ class Target:
             threat: another threat than the target's own
             goal: the class that each of them should end in; any wrong class by default
             samples: how many outputs of a randomized model are averaged at every point
+            copy: a faster copy of the model to attack in its place
+            confirm: whether what fools the copy counts only if it fools the model itself
             listener: called after every batch with the progress and the outcomes so far
         """
         rows = torch.arange(len(self)) if rows is None else rows.cpu()
+        models = [copy or self.model, self.model]
+        attacked, judge = models if samples == 1 else [EOTModel(model, samples) for model in models]
         return run(
-            self.model if samples == 1 else EOTModel(self.model, samples),
+            attacked,
             attack,
             threat or self.threat,
             self.images[rows],
@@ -241,6 +247,7 @@ class Target:
             seed=self.seed,
             batch_size=self.batch_size,
             clean_logits=self.logits[rows.to(self.logits.device)],
+            judge=judge if confirm else None,
             progress=listener,
         )
 

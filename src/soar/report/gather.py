@@ -15,8 +15,8 @@ from soar import __version__
 from soar.errors import FileError, UserError
 from soar.evaluation import Assessment
 from soar.evaluation.assessment import WORST
-from soar.evaluation.evaluate import evaluate_target
 from soar.evaluation.journal import fingerprint, remove_journals
+from soar.evaluation.protocol import evaluate_target
 from soar.evaluation.suites import resolve
 from soar.evaluation.target import Target
 from soar.fuse import inference_copy
