@@ -67,9 +67,8 @@ class Threat(ABC):
 
         The tolerance is twice the rounding that projections were seen to leave, on images up to 224 x 224.
         """
-        lowest, highest = points.flatten(1).aminmax(dim=1)
         half = torch.finfo(points.dtype).eps / 2
-        return (lowest >= -half) & (highest <= 1 + half) & self._in_ball(points - x)
+        return _is_image(points, half) & self._in_ball(points - x)
 
     def _in_ball(self, delta: Tensor, radius: Tensor | None = None) -> Tensor:
         """Return whether each perturbation is inside the ball, up to rounding."""
@@ -205,8 +204,7 @@ class L2(Threat):
         \sum_i min(s |d_i|, r_i)^2 = eps^2. A point of both is returned as it is.
         """
         d = points - x
-        lowest, highest = points.flatten(1).aminmax(dim=1)
-        outside = ~((lowest >= 0) & (highest <= 1) & self._in_ball(d, radius))
+        outside = ~(_is_image(points) & self._in_ball(d, radius))
         if not bool(outside.any()):
             return points
         if bool(outside.all()):
@@ -217,7 +215,8 @@ class L2(Threat):
 
     def _nearest(self, d: Tensor, x: Tensor, radius: Tensor | None) -> Tensor:
         """Return the point of ball and box that is nearest to x + d."""
-        room = torch.where(d > 0, 1 - x, x).clamp_(min=0).flatten(1)
+        # The distance to 1 where d is above 0, otherwise to 0: many times faster than `where` on a CPU.
+        room = (torch.gt(d.detach(), 0, out=torch.empty_like(d)) - x).abs_().flatten(1)
         size = d.flatten(1).abs()
         longest = self.radius if radius is None else radius
         scale = _largest_scale(size, room, longest)
@@ -252,14 +251,22 @@ def threat(norm: str, eps: epsilon.Ratio) -> Threat:
     return kinds[norm](eps)
 
 
+def _is_image(points: Tensor, slack: float = 0.0) -> Tensor:
+    """Return whether all pixels of each example are in [0, 1]; NaN is not."""
+    flat = points.flatten(1)
+    return (flat.amin(dim=1) >= -slack) & (flat.amax(dim=1) <= 1 + slack)
+
+
 def _largest_scale(size: Tensor, room: Tensor, radius: Tensor | float) -> Tensor:
     """Solve sum_i min(s size_i, room_i)^2 = radius^2 for s <= 1, from below, one s per example."""
     tiny = torch.finfo(size.dtype).tiny
     scale: Tensor = (radius / torch.linalg.vector_norm(size, dim=1).clamp(min=tiny)).clamp(max=1)
+    # Pixel i is clipped from this scale on. Comparisons that write numbers are many times faster on a CPU.
+    until, flags = room / size.clamp(min=tiny), torch.empty_like(size)
+    spent_if, free_if = room.square(), size.square()
     for _ in range(_ROUNDS):
-        clipped = scale[:, None] * size >= room
-        spent = torch.where(clipped, room, 0).square().sum(dim=1)
-        free = torch.where(clipped, 0, size).square().sum(dim=1)
+        spent = torch.linalg.vecdot(spent_if, torch.le(until, scale[:, None], out=flags))
+        free = torch.linalg.vecdot(free_if, torch.gt(until, scale[:, None], out=flags))
         left = (radius * radius - spent).clamp(min=0)
         better = torch.where(free > 0, (left / free.clamp(min=tiny)).sqrt(), 1).clamp(max=1)
         if not bool((better > scale).any()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -75,7 +76,7 @@ class Adaptive(Attack[AdaptiveState]):
     on with the examples whose margins are the smallest of all; this rule looks at no other example.
 
     Args:
-        steps: how many steps a run climbs
+        steps: how many steps each run climbs
         restarts: how many runs follow the first at most
         patience: how many restarts an example gets that is half way between the image and the border
 
@@ -86,6 +87,7 @@ class Adaptive(Attack[AdaptiveState]):
     ('Adaptive', 'Adaptive 40 steps patience 8')
     """
 
+    projects: ClassVar[bool] = True
     steps: int = _STEPS
     restarts: int = _RESTARTS
     patience: float = _PATIENCE

@@ -114,7 +114,7 @@ class APGD(Ascent[APGDState]):
         x, share = state.examples.x, torch.where(state.step > 0, _GRADIENT_SHARE, 1.0).to(state.points.dtype)
         share = per_example(share, x)
         straight = climb(points, gradient, x, threat, pace.length)
-        mixed = points + share * (straight - points) + (1 - share) * (points - state.previous)
+        mixed = torch.lerp(points, straight, share).addcmul_(points - state.previous, 1 - share)
         return replace(
             state,
             points=threat.project(mixed, x),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from torch import Tensor
 
@@ -29,6 +29,7 @@ A = TypeVar("A", bound=ClimbState)
 class Ascent(Attack[A]):
     """What attacks that climb a loss have in common: k steps from k gradients, and a last prediction."""
 
+    projects: ClassVar[bool] = True
     steps: int
     restarts: int
     loss: str | losses.Loss

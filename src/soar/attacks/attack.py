@@ -102,6 +102,7 @@ class Attack(Protocol[S]):
 
     An attack need not be a subclass. One that is inherits what most attacks have in common: it stays in the
     ball, starts elsewhere than at the image, runs once per example, queries `state.points` and no gradient.
+    An attribute `projects` that is true promises that queries need no projection by the engine.
     """
 
     @property

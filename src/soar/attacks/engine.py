@@ -1,8 +1,8 @@
 """The only loop over attacks: a batch that is always full of examples still worth attacking.
 
 An example that is fooled, or whose budget is spent, leaves at once and the next one takes its place, as
-inference servers do it (continuous batching). The engine does not trust attacks: it projects every point
-they ask for, evaluates it itself, and counts a success only where that very point is inside the threat set.
+inference servers do it (continuous batching). The engine does not trust attacks: it evaluates every point
+itself, and counts a success only where the model is fooled at that very point, inside the threat set.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from soar import values
 from soar.attacks.attack import Attack, Examples, S, require_attack
-from soar.attacks.oracle import is_fooled, precise, query_model, reaches_goal
+from soar.attacks.oracle import precise, query_model, reaches_goal
 from soar.attacks.queue import Queue, QueueEntry
 from soar.attacks.record import Outcomes, Record
 from soar.attacks.states import cut, join, select, size
@@ -102,6 +102,9 @@ def run(
         examples = Examples.of(x, labels, index=index, goal=goal, logits=logits, seed=seed)
         session = _Session(model, attack, threat, batch_size, examples, judge, asked=int(asked))
         session.attack_all(progress)
+        # An attack may promise more than it keeps; points that fool the model are inside in any case.
+        adversarial = session.outcomes.adversarial
+        adversarial.copy_(threat.project(adversarial, x))
     return session.outcomes
 
 
@@ -133,8 +136,7 @@ class _Session(Generic[S]):
         *,
         asked: int,
     ) -> None:
-        # Points of a minimum-norm attack are projected, which may change their prediction.
-        self.judge = judge or (None if attack.stays_inside else model)
+        self.judge = judge
         self.model, self.attack, self.threat, self.batch_size = model, attack, threat, batch_size
         self.examples, self.record = examples, Record(examples, asked)
         self.outcomes = self.record.outcomes
@@ -203,17 +205,12 @@ class _Session(Generic[S]):
         once = torch.ones_like(rows)
         self.record.spend(rows, once, once * gradient)
         self.evaluated += len(rows)
-        fooled = is_fooled(batch.examples, points, answer.logits, self.threat)
-        logits = answer.logits
-        if self.judge is not None and bool(fooled.any()):
-            points, logits, fooled = self._confirm(self.judge, batch.examples, points, logits, fooled)
+        fooled, logits = reaches_goal(batch.examples, answer.logits), answer.logits
+        if bool(fooled.any()):
+            points, logits, fooled = self._confirm(batch.examples, points, logits, fooled)
         if self.examples.logits is None:
             self.outcomes.correct[rows[(self.outcomes.forward[rows] == 1) & fooled]] = False
-        loss = answer.loss
-        if not self.attack.stays_inside:
-            # A minimum-norm attack looks outside of the ball; what it finds there is no result.
-            loss = loss.where(self.threat.contains(points, batch.examples.x), -torch.inf)
-        self.record.keep(batch.examples, points, logits, loss, fooled)
+        self.record.keep(batch.examples, points, logits, self._kept_loss(answer.loss, batch, points), fooled)
         batch = self.attack.update(batch, answer, self.threat)
         leaving = fooled | self.attack.exhausted(batch)
         if not bool(leaving.any()):
@@ -227,24 +224,42 @@ class _Session(Generic[S]):
                 settled.append(row)
         return (None if bool(leaving.all()) else select(batch, ~leaving)), settled
 
+    def _kept_loss(self, loss: Tensor, batch: S, points: Tensor) -> Tensor:
+        """Return -inf in place of the loss of points outside of the ball, which are no result.
+
+        Only a minimum-norm attack looks there, and only points whose loss is the highest so far matter.
+        """
+        if self.attack.stays_inside:
+            return loss
+        higher = (loss > self.record.highest_loss[batch.examples.row]).nonzero()[:, 0]
+        inside = self.threat.contains(points[higher], batch.examples.x[higher])
+        return torch.full_like(loss, -torch.inf).index_copy(0, higher, loss[higher].where(inside, -torch.inf))
+
     def _confirm(
-        self, judge: nn.Module, examples: Examples, points: Tensor, logits: Tensor, fooled: Tensor
+        self, examples: Examples, points: Tensor, logits: Tensor, fooled: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Project the points that fool the model and evaluate them again, on the model that counts.
+        """Project the points that fool the model, and evaluate them again where that moves one.
+
+        With a judge, all of them are evaluated again, by the judge. A minimum-norm attack also fools the
+        model outside of the ball, which does not count.
 
         Returns:
-            All points, their logits and which of them fool the judge.
+            All points, their logits and which of them count.
         """
+        if not self.attack.stays_inside:
+            rows = fooled.nonzero()[:, 0]
+            fooled = fooled.index_copy(0, rows, self.threat.contains(points[rows], examples.x[rows]))
         places = fooled.nonzero()[:, 0]
         some, claimed = select(examples, places), points[places]
-        if not self.attack.stays_inside:
-            claimed = self.threat.project(claimed, some.x)
+        projected = self.threat.project(claimed, some.x)
+        if not len(places) or (self.judge is None and torch.equal(projected, claimed)):
+            return points, logits, fooled
         with torch.no_grad():
-            answers = precise(logits_of(judge, claimed)).to(logits.dtype)
+            answers = precise(logits_of(self.judge or self.model, projected)).to(logits.dtype)
         once = torch.ones_like(places)
         self.record.spend(some.row, once, 0 * once)
         return (
-            points.index_copy(0, places, claimed),
+            points.index_copy(0, places, projected),
             logits.index_copy(0, places, answers),
             fooled.index_copy(0, places, reaches_goal(some, answers)),
         )

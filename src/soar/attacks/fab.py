@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -78,6 +79,7 @@ class FAB(Attack[BorderState]):
     ('FAB-T', 'FAB-T 3 targets 20 steps x2')
     """
 
+    projects: ClassVar[bool] = True
     steps: int = _STEPS
     targets: int = _TARGETS
     restarts: int = 1
@@ -165,18 +167,19 @@ class FAB(Attack[BorderState]):
         """Pull back the trials that crossed the border, and linearize wherever else there is a gradient."""
         crossed = reaches_goal(state.examples, answer.logits)
         learned = state.habit.scatter(1, state.recent[:, None], crossed[:, None])
-        x, points = state.examples.x, state.points.clone()
+        x, points = state.examples.x, state.points
         best, distance = _nearer(state, crossed, threat)
         is_back = crossed & ~state.is_base
-        back = is_back.nonzero()[:, 0]
-        points[back] = torch.lerp(x[back], points[back], self.beta)
         onward = ~is_back & (state.step < self.steps) & (answer.gradient is not None)
-        if answer.gradient is not None:
-            rows = onward.nonzero()[:, 0]
-            value, gradient = answer.loss[rows], answer.gradient[rows]
-            points[rows] = step_over(
-                points[rows], x[rows], value, gradient, threat, alpha=self.alpha, eta=self.eta
-            )
+        if answer.gradient is not None and bool(onward.all()):
+            points = self._step_over(points, x, answer.loss, answer.gradient, threat)
+        else:
+            points, back = points.clone(), is_back.nonzero()[:, 0]
+            points[back] = torch.lerp(x[back], points[back], self.beta)
+            if answer.gradient is not None:
+                rows = onward.nonzero()[:, 0]
+                value, gradient = answer.loss[rows], answer.gradient[rows]
+                points[rows] = self._step_over(points[rows], x[rows], value, gradient, threat)
         return replace(
             state,
             points=points,
@@ -187,6 +190,11 @@ class FAB(Attack[BorderState]):
             best=best,
             distance=distance,
         )
+
+    def _step_over(
+        self, points: Tensor, x: Tensor, value: Tensor, gradient: Tensor, threat: Threat
+    ) -> Tensor:
+        return step_over(points, x, value, gradient, threat, alpha=self.alpha, eta=self.eta)
 
     def exhausted(self, state: BorderState) -> Tensor:
         """Return which examples have been evaluated at their last trial."""
@@ -199,6 +207,7 @@ def _nearer(state: BorderState, crossed: Tensor, threat: Threat) -> tuple[Tensor
     far = threat.norm(state.points[rows] - state.examples.x[rows])
     is_nearer = far < state.distance[rows]
     rows = rows[is_nearer]
-    best, distance = state.best.clone(), state.distance.clone()
-    best[rows], distance[rows] = state.points[rows], far[is_nearer]
-    return best, distance
+    if not len(rows):
+        return state.best, state.distance
+    best = state.best.index_copy(0, rows, state.points[rows])
+    return best, state.distance.index_copy(0, rows, far[is_nearer])

@@ -58,8 +58,7 @@ def nearest(points: Tensor, normal: Tensor, value: Tensor, threat: Threat) -> Te
     border = torch.lt(w, 0, out=torch.empty_like(w))
     room = (border - points.flatten(1)).abs_()
     weight = w.abs()
-    reach = torch.ones_like(weight) if in_linf else weight
-    size = _spread(gap, weight, reach, room, longest=1.0 if in_linf else 1 / _NEGLIGIBLE)
+    size = _spread(gap, weight, None if in_linf else weight, room)
     return size.mul_(w.sign_()).neg_().reshape(points.shape)
 
 
@@ -93,28 +92,27 @@ def step_over(
     return ahead.to(points.dtype)  # the value may be more precise
 
 
-def _spread(gap: Tensor, weight: Tensor, reach: Tensor, room: Tensor, longest: float) -> Tensor:
+def _spread(gap: Tensor, weight: Tensor, reach: Tensor | None, room: Tensor) -> Tensor:
     """Return min(t reach, room) with the t for which <weight, min(t reach, room)> is the gap.
 
     Args:
         gap: at least 0, one per example
-        weight: how much of the gap a pixel closes per unit of its move, at least 0
-        reach: how far a pixel moves with t = 1
-        room: how far it can move
-        longest: a t at which every pixel that matters has used up its room
+        weight: how much of the gap a pixel closes per unit of its move, from 0 to 1
+        reach: how far a pixel moves with t = 1; None for 1, as far as t
+        room: how far it can move, from 0 to 1
     """
-    gain, limit = weight * reach, weight * room
-    used, free = torch.empty_like(room), torch.empty_like(room)
+    # Pixel i has used up its room from this t on; one that does not matter never has.
+    until = room if reach is None else room / reach
+    longest = 1.0 if reach is None else 1 / _NEGLIGIBLE
+    gain, limit = weight if reach is None else weight * reach, weight * room
+    flags = torch.empty_like(room)
     t = torch.zeros_like(gap)
-    count = torch.full_like(gap, -1)
+    spent, rate = torch.full_like(gap, -1), torch.full_like(gap, -1)
     while True:
-        size = t[:, None] * reach
-        torch.ge(size, room, out=used)
-        before, count = count, used.sum(dim=1)
-        # t never falls, so a set of used-up pixels that has not grown is the same set.
-        if torch.equal(count, before):
-            return torch.minimum(size, room)
-        left = (gap - torch.linalg.vecdot(limit, used)).clamp_(min=0)
-        rate = torch.linalg.vecdot(gain, torch.lt(size, room, out=free))
-        step = left / rate.clamp_(min=torch.finfo(rate.dtype).tiny)
+        before, spent = spent, torch.linalg.vecdot(limit, torch.le(until, t[:, None], out=flags))
+        former, rate = rate, torch.linalg.vecdot(gain, torch.gt(until, t[:, None], out=flags))
+        # t never falls, so where neither has changed no pixel that matters has used up its room since.
+        if torch.equal(spent, before) and torch.equal(rate, former):
+            return torch.minimum(t[:, None] if reach is None else t[:, None] * reach, room)
+        step = (gap - spent).clamp_(min=0) / rate.clamp(min=torch.finfo(rate.dtype).tiny)
         t = torch.maximum(t, step.clamp_(max=longest))

@@ -30,8 +30,10 @@ def query_model(
         The points that were really evaluated, and the answer.
     """
     points = attack.query(state).detach()
-    x = state.examples.x
-    points = threat.project(points, x) if attack.stays_inside else points.clamp(0, 1)
+    if not getattr(attack, "projects", False):
+        # Most attacks project their points in `update`; once is enough.
+        x = state.examples.x
+        points = threat.project(points, x) if attack.stays_inside else points.clamp(0, 1)
     with torch.set_grad_enabled(gradient):
         points.requires_grad_(gradient)
         logits = precise(logits_of(model, points))
@@ -117,14 +119,6 @@ def reaches_goal(examples: Examples, logits: Tensor) -> Tensor:
     """Return where the prediction is wrong, or is the goal where there is one."""
     predicted = logits.argmax(dim=1)
     return torch.where(examples.goal >= 0, predicted == examples.goal, predicted != examples.labels)
-
-
-def is_fooled(examples: Examples, points: Tensor, logits: Tensor, threat: Threat) -> Tensor:
-    """Return where the prediction is wrong, or is the goal, at a point that the adversary may choose."""
-    reached = reaches_goal(examples, logits)
-    if bool(reached.any()):
-        reached[reached.clone()] = threat.contains(points[reached], examples.x[reached])
-    return reached
 
 
 def margin(examples: Examples, logits: Tensor) -> Tensor:

@@ -50,7 +50,7 @@ class Record:
             backward=passes,
             predictions=predictions,
         )
-        self._highest_loss = examples.x.new_full((len(labels),), -torch.inf)
+        self.highest_loss = examples.x.new_full((len(labels),), -torch.inf)
         self._winner = torch.full_like(examples.row, torch.iinfo(torch.int64).max)
 
     def spend(self, rows: Tensor, forward: Tensor, backward: Tensor) -> None:
@@ -70,12 +70,12 @@ class Record:
         """
         rows, found = examples.row, self.outcomes
         # A loss may be more precise than the images: the model decides about that.
-        precision = torch.promote_types(self._highest_loss.dtype, loss.dtype)
-        self._highest_loss, loss = self._highest_loss.to(precision), loss.to(precision)
-        highest = self._highest_loss[rows]
-        self._highest_loss.scatter_reduce_(0, rows, loss, "amax")
+        precision = torch.promote_types(self.highest_loss.dtype, loss.dtype)
+        self.highest_loss, loss = self.highest_loss.to(precision), loss.to(precision)
+        highest = self.highest_loss[rows]
+        self.highest_loss.scatter_reduce_(0, rows, loss, "amax")
         # Several entries of one example may be in the batch: the highest of them counts.
-        is_higher = (loss == self._highest_loss[rows]) & (loss > highest) & found.robust[rows] & ~fooled
+        is_higher = (loss == self.highest_loss[rows]) & (loss > highest) & found.robust[rows] & ~fooled
         if bool(is_higher.any()):
             found.adversarial[rows[is_higher]] = points[is_higher]
         if not bool(fooled.any()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,7 +22,6 @@ from soar.attacks.oracle import margin
 from soar.attacks.square_l2 import L2Squares
 from soar.attacks.square_windows import LinfSquares
 from soar.attacks.states import select
-from soar.shapes import per_example
 from soar.threat import L2, Threat
 
 # What AutoAttack uses; labels name only what differs.
@@ -72,6 +72,7 @@ class Square(Attack[SquareState]):
     ('Square', 'Square-1000 p 0.3 x2')
     """
 
+    projects: ClassVar[bool] = True
     queries: int = _QUERIES
     restarts: int = 1
     p: float = _SHARE
@@ -116,7 +117,10 @@ class Square(Attack[SquareState]):
     def update(self, state: SquareState, answer: Answer, threat: Threat) -> SquareState:
         """Keep the proposal if it is better, and make the next."""
         is_better = (answer.loss > state.margin) | (answer.loss >= 0)
-        best = torch.where(per_example(is_better, state.best), state.points, state.best)
+        best = state.best
+        rows = is_better.nonzero()[:, 0]
+        if len(rows):
+            best = best.index_copy(0, rows, state.points[rows])
         highest = torch.where(is_better, answer.loss, state.margin)
         moves, block = self._moves(state, threat)
         now = moves[torch.arange(len(moves), device=moves.device), state.step % _BLOCK]
