@@ -13,7 +13,7 @@ from soar.errors import UserError
 from soar.progress import Mode
 from soar.theory import linear_regression, logistic_regression, proposition_1
 from tools.figures import command
-from tools.theory import drawings
+from tools.theory import cases, drawings
 
 
 def linear(_: argparse.Namespace) -> Result:
@@ -38,8 +38,9 @@ def logistic(_: argparse.Namespace) -> Result:
 
 def proposition(_: argparse.Namespace) -> Result:
     """Proposition 1."""
-    sections = [Section("Proposition 1: the largest second-order loss and its bounds", proposition_1.table())]
-    return Result(sections, lambda path: drawings.draw_proposition_1(proposition_1.curve(), path))
+    rows = proposition_1.table(cases.cases())
+    sections = [Section("Proposition 1: the largest second-order loss and its bounds", rows)]
+    return Result(sections, lambda path: drawings.draw_proposition_1(cases.curve(), path))
 
 
 def tightness(arguments: argparse.Namespace) -> Result:

@@ -8,18 +8,15 @@ respect to the d pixels, and
 so that the second-order expansion around x is \( l + \frac12 \delta'^T H \delta' - \frac12 \) with
 \( \delta' = [\delta; 1] \). The paper penalizes E||Hz|| for standard normal z.
 
-`products` has g and \( H_s z \), `augmented` H z and the bounds on the largest loss that follow.
+`products` has g and \( H_s z \), `augmented` H z.
 """
 
 from soar.curvature.augmented import (
     Direction,
     augmented_norm,
     augmented_product,
-    corrected_bound,
     draw_direction,
     gauss_newton_augmented,
-    mean_square_bound,
-    printed_bound,
 )
 from soar.curvature.products import (
     LogitsAt,
@@ -37,7 +34,6 @@ __all__ = [
     "LossAt",
     "augmented_norm",
     "augmented_product",
-    "corrected_bound",
     "difference_product",
     "draw_direction",
     "exact_product",
@@ -45,6 +41,4 @@ __all__ = [
     "gauss_newton_product",
     "input_gradient",
     "logits_along",
-    "mean_square_bound",
-    "printed_bound",
 ]

@@ -9,9 +9,9 @@ import torch
 from matplotlib.figure import Figure
 from tools.figures.command import Section
 
-from soar.theory import linear_regression, logistic_regression, proposition_1
+from soar.theory import linear_regression, logistic_regression
 from tests.tools.figures.made import keep, x_of, y_of
-from tools.theory import derivation, drawings
+from tools.theory import cases, derivation, drawings
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_logistic_regression_shows_both_radii(drawn: Figure) -> None:
 
 
 def test_proposition_1_shows_the_gap(drawn: Figure) -> None:
-    rows = proposition_1.curve(points=5)
+    rows = cases.curve(points=5)
     drawings.draw_proposition_1(rows, Path())
     maximum, printed = (y_of(line) for line in drawn.axes[0].lines)
     assert printed == pytest.approx([0.7978845608 * value for value in maximum])
