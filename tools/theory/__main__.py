@@ -13,13 +13,13 @@ from soar.errors import UserError
 from soar.progress import Mode
 from soar.theory import linear_regression, logistic_regression, proposition_1
 from tools.figures import command
-from tools.theory import cases, drawings
+from tools.theory import cases, drawings, regularizers
 
 
 def linear(_: argparse.Namespace) -> Result:
     """Section 2 of the paper."""
     sections = [
-        Section("Fits, and what an adversary makes of them", linear_regression.table()),
+        Section("Fits, and what an adversary makes of them", regularizers.table()),
         Section("Robust loss on the way, d 100", linear_regression.expansions()),
     ]
     return Result(sections, lambda path: drawings.draw_linear_regression(sections[0].rows, path))

@@ -9,9 +9,9 @@ import torch
 from matplotlib.figure import Figure
 from tools.figures.command import Section
 
-from soar.theory import linear_regression, logistic_regression
+from soar.theory import logistic_regression
 from tests.tools.figures.made import keep, x_of, y_of
-from tools.theory import cases, derivation, drawings
+from tools.theory import cases, derivation, drawings, regularizers
 
 
 @pytest.fixture
@@ -21,11 +21,11 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Figure:
 
 
 def test_linear_regression_shows_the_attacked_losses(drawn: Figure) -> None:
-    rows = linear_regression.table()
+    rows = regularizers.table()
     drawings.draw_linear_regression(rows, Path())
     (axes,) = drawn.axes
     dots = axes.lines[1]
-    assert x_of(dots) == list(linear_regression.DIMENSIONS)
+    assert x_of(dots) == list(regularizers.DIMENSIONS)
     assert y_of(dots) == [row["attacked"] for row in rows if row["fit"] == "gradient descent"]
     assert axes.get_xscale() == axes.get_yscale() == "log"
 
