@@ -11,7 +11,7 @@ from tools.figures.command import Part, Result, Section
 
 from soar.errors import UserError
 from soar.progress import Mode
-from soar.theory import linear_regression, logistic_regression, proposition_1
+from soar.theory import linear_regression, logistic_regression
 from tools.figures import command
 from tools.theory import cases, drawings, regularizers
 
@@ -38,8 +38,7 @@ def logistic(_: argparse.Namespace) -> Result:
 
 def proposition(_: argparse.Namespace) -> Result:
     """Proposition 1."""
-    rows = proposition_1.table(cases.cases())
-    sections = [Section("Proposition 1: the largest second-order loss and its bounds", rows)]
+    sections = [Section("Proposition 1: the largest second-order loss and its bounds", cases.table())]
     return Result(sections, lambda path: drawings.draw_proposition_1(cases.curve(), path))
 
 

@@ -17,14 +17,10 @@ ball is known exactly, and E||Hz|| comes from quadrature and not from samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-
-from soar.theory import Rows
 
 Number = TypeVar("Number", float, Tensor)
 
@@ -36,96 +32,53 @@ _REACH = 80.0
 _SPACING = 0.25
 
 
-@dataclass(frozen=True, eq=False)
-class Case:
-    """A quadratic loss whose maximum over an linf ball is known.
+def counterexample(dimension: int, eps: float) -> dict[str, Any]:
+    r"""Compare the bounds on \( \frac12 (\rho v^T \delta + 1)^2 \), for which the printed one fails.
 
-    Args:
-        name: what it is
-        dimension: d
-        eps: the radius of the linf ball
-        loss: its value in the middle
-        augmented: the matrix H in the directions that the loss depends on; the others would only add zeros
-        maximum: the largest rise over the ball
-    """
-
-    name: str
-    dimension: int
-    eps: float
-    loss: float
-    augmented: Tensor
-    maximum: float
-
-
-def along_the_diagonal(
-    name: str, dimension: int, eps: float, *, loss: float, gradient: float, curvature: float
-) -> Case:
-    r"""Return a loss \( l + b t + \frac c2 t^2 \) of \( t = v^T \delta \), which reaches the corner t = rho.
-
-    Args:
-        name: what it is
-        dimension: d
-        eps: the radius of the linf ball
-        loss: l
-        gradient: b, at least 0
-        curvature: c, at least 0
-    """
-    radius = math.sqrt(dimension) * eps
-    augmented = torch.tensor([[curvature, gradient], [gradient, 1.0]], dtype=torch.float64)
-    return Case(name, dimension, eps, loss, augmented, gradient * radius + curvature / 2 * radius**2)
-
-
-def counterexample(dimension: int, eps: float) -> Case:
-    r"""Return \( \frac12 (\rho v^T \delta + 1)^2 \), for which H has rank one and the printed bound fails.
-
-    Its maximum is \( \frac12 (\rho^2 + 1)^2 \), the printed right-hand side \( \sqrt{2/\pi} \) times that.
+    H has rank one. The maximum is \( \frac12 (\rho^2 + 1)^2 \), the printed right-hand side
+    \( \sqrt{2/\pi} \) times that.
 
     Args:
         dimension: d
         eps: the radius of the linf ball, any above 0
+
+    >>> row = counterexample(3072, 8 / 255)
+    >>> {name: round(row[name], 3) for name in ("maximum", "printed", "corrected", "mean square")}
+    {'maximum': 8.095, 'printed': 6.459, 'corrected': 8.095, 'mean square': 8.095}
     """
     radius = math.sqrt(dimension) * eps
-    return along_the_diagonal(
-        "counterexample, rank one", dimension, eps, loss=0.5, gradient=radius, curvature=radius**2
-    )
+    augmented = torch.tensor([[radius**2, radius], [radius, 1.0]], dtype=torch.float64)
+    maximum = 0.5 + (radius * radius + radius**2 / 2 * radius**2)
+    return compare("counterexample, rank one", dimension, eps, 0.5, augmented, maximum)
 
 
-def bounds(case: Case) -> dict[str, float]:
-    """Compute the printed bound and the two that hold, with exact expectations.
+def compare(
+    name: str, dimension: int, eps: float, loss: float, augmented: Tensor, maximum: float
+) -> dict[str, Any]:
+    """Compare the largest value of a quadratic loss over an linf ball with the bounds; a row of a table.
 
     Args:
-        case: the loss
-
-    >>> found = bounds(counterexample(3072, 8 / 255))
-    >>> {name: round(value, 3) for name, value in found.items()}
-    {'printed': 6.459, 'corrected': 8.095, 'mean square': 8.095}
+        name: what the loss is called
+        dimension: d
+        eps: the radius of the linf ball
+        loss: its value in the middle
+        augmented: the matrix H in the directions that the loss depends on; the others would only add zeros
+        maximum: the largest value over the ball
     """
-    radius = math.sqrt(case.dimension) * case.eps
-    singular = torch.linalg.eigvalsh(case.augmented).abs()
+    radius = math.sqrt(dimension) * eps
+    singular = torch.linalg.eigvalsh(augmented).abs()
     mean, frobenius = expected_norm(singular), float(singular.norm())
-    norms = {"printed": mean, "corrected": CORRECTION * mean, "mean square": frobenius}
-    return {name: case.loss + norm_bound(norm, radius) for name, norm in norms.items()}
-
-
-def table(cases: Sequence[Case]) -> Rows:
-    """Compare the exact maximum of losses with the bounds."""
-    rows: Rows = []
-    for case in cases:
-        found = bounds(case)
-        maximum = case.loss + case.maximum
-        rows.append(
-            {
-                "loss": case.name,
-                "d": case.dimension,
-                "eps": case.eps,
-                "maximum": maximum,
-                "printed": found["printed"],
-                "bounds it": "yes" if found["printed"] >= maximum else "NO",
-                "corrected": found["corrected"],
-                "mean square": found["mean square"],
-            }
-        )
-    return rows
+    printed = loss + norm_bound(mean, radius)
+    return {
+        "loss": name,
+        "d": dimension,
+        "eps": eps,
+        "maximum": maximum,
+        "printed": printed,
+        "bounds it": "yes" if printed >= maximum else "NO",
+        "corrected": loss + norm_bound(CORRECTION * mean, radius),
+        "mean square": loss + norm_bound(frobenius, radius),
+    }
 
 
 def norm_bound(norm: Number, radius: float) -> Number:
