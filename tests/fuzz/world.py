@@ -35,7 +35,7 @@ EXPENSIVE = [
     *("soar.evaluation.evaluate:evaluate", "soar.evaluation.diagnose:diagnose", "soar.report.gather:gather"),
     *("soar.export:to_onnx", "soar.export:to_torchscript", "soar.export:to_torch_export"),
     *("soar.experiments.local:Local.run", "soar.experiments.cluster:Cluster.run"),
-    *("soar.cost.step:measure_steps", "soar.data.fetch:download", "soar.interop:save_folder"),
+    *("soar.cost.step:measure_steps", "soar.data.fetch:download"),
 ]
 
 

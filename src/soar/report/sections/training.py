@@ -91,11 +91,12 @@ def fired_guards(metrics: Sequence[Row], recipe: Recipe, run: Path) -> tuple[str
         recipe: the limits, and what the checkpoint is selected by
         run: the run folder
     """
-    guards, found = Guards(recipe.guards), []
+    guards, found, best = Guards(recipe.guards), [], 0.0
     for row in metrics if recipe.validation.select == "robust" else ():
         if row["kind"] == VALIDATION and "robust" in row:
-            guards.after_validation(row["robust"])
-            found += [f"epoch {row['epoch']:.4g}: {guards.overfitting}"] if guards.overfitting else []
+            best = max(best, row["robust"])
+            overfitting = guards.overfitting(best, row["robust"])
+            found += [f"epoch {row['epoch']:.4g}: {overfitting}"] if overfitting else []
     try:
         outcome = Outcome.load(run)
     except UserError:
