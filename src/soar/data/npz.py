@@ -7,7 +7,7 @@ import math
 import warnings
 import zipfile
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX, read_array_header_1_0, read_array_header_2_0, read_magic
@@ -19,7 +19,6 @@ from soar.errors import UserError, printable
 
 _CHANNELS = (1, 3)
 _NAMES = ("x_train", "y_train", "x_test", "y_test", "classes")
-_LARGEST_PIECE = 1 << 20
 _LARGEST_HEADER = 1 << 16
 _LONGEST_NAME, _MOST_LISTED = 40, 10
 
@@ -67,26 +66,11 @@ def _load(path: Path) -> tuple[dict[str, NDArray[Any]], list[str]]:
     with parsing(path, "not an .npz archive of plain arrays"), open_regular(path, memory_limit()) as stream:
         if stream.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
             raise UserError(f"{path}: a single array, expected an .npz archive of four")
-        with zipfile.ZipFile(cast(IO[bytes], _Cautious(stream))) as archive:
+        with zipfile.ZipFile(stream) as archive:
             held = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
             known = {name: member for name, member in held.items() if name in _NAMES}
             check_memory(sum(member.file_size for member in known.values()), path)
             return {name: _read(archive, known[name]) for name in known}, sorted(held)
-
-
-class _Cautious:
-    """A file of which no large piece is read at once, as the list of a great many members would be."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def read(self, size: int = -1) -> bytes:
-        if size > _LARGEST_PIECE:
-            raise ValueError(f"asks for a piece of {size} bytes, allowed are at most {_LARGEST_PIECE}")
-        return self._stream.read(size)
 
 
 def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
