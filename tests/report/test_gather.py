@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -161,7 +162,9 @@ def test_an_interrupted_report_goes_on(
 
 def test_a_diagnosis_on_record_is_shown_and_named_among_the_commands(run: Run) -> None:
     made = Assessment.load(run.path / "assessment.json")
-    found = Diagnosis(model="m", data=made.data, threat=made.threat, examples=9, checks=())
+    found = replace(
+        Diagnosis(model="m", data=made.data, threat=made.threat, examples=9, checks=()), weights=made.weights
+    )
     found.save(run.path / "diagnosis.json")
     content = gather(run, examples=EXAMPLES, say=lambda _: None)
     assert content.diagnosis == found and f"soar diagnose {run.path}" in content.commands
