@@ -19,29 +19,10 @@ from soar.models.layers import (
 )
 
 
-def wide_resnet(
-    num_classes: int = 10,
-    image_shape: tuple[int, int, int] = (3, 32, 32),
-    *,
-    depth: int = 34,
-    widen_factor: int = 10,
-    norm: Norm = "batch",
-    groups: int = 8,
-    conv_bias: bool = False,
-    activation: Activation = "relu",
-    input_normalization: str | Statistics = "none",
-    zero_init_residual: bool = False,
-) -> WideResNet:
+class WideResNet(nn.Module):
     """Wide ResNet with batch norm, initialized as by TRADES: WRN-34-10, 46.2 M parameters.
 
-    The options are those of `WideResNet`.
-    """
-    return WideResNet(**locals())
-
-
-class WideResNet(nn.Module):
-    """Stem, three stages of pre-activation blocks, average pooling, a linear layer: [0, 1] pixels to logits.
-
+    Stem, three stages of pre-activation blocks, average pooling, a linear layer: [0, 1] pixels to logits.
     Source: Zagoruyko and Komodakis, "Wide Residual Networks", without dropout.
 
     Args:
@@ -62,17 +43,17 @@ class WideResNet(nn.Module):
 
     def __init__(
         self,
-        num_classes: int,
-        image_shape: tuple[int, int, int],
+        num_classes: int = 10,
+        image_shape: tuple[int, int, int] = (3, 32, 32),
         *,
-        depth: int,
-        widen_factor: int,
-        norm: Norm,
-        groups: int,
-        conv_bias: bool,
-        activation: Activation,
-        input_normalization: str | Statistics,
-        zero_init_residual: bool,
+        depth: int = 34,
+        widen_factor: int = 10,
+        norm: Norm = "batch",
+        groups: int = 8,
+        conv_bias: bool = False,
+        activation: Activation = "relu",
+        input_normalization: str | Statistics = "none",
+        zero_init_residual: bool = False,
     ) -> None:
         super().__init__()
         layers = Layers(norm, conv_bias, groups)
@@ -154,3 +135,6 @@ def initialize(network: nn.Module) -> None:
             nn.init.normal_(module.weight, 0.0, math.sqrt(2 / fan_out))
         if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+wide_resnet = WideResNet
