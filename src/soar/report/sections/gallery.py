@@ -15,7 +15,7 @@ from soar.evaluation.target import Target
 from soar.report.drawing import png
 from soar.report.markup import Child, Html, bar, embedded, join, missing, panels, section, tag
 from soar.report.sections.radius import threats
-from soar.report.sections.surfaces import highest_loss_points
+from soar.report.sections.surfaces import highest_margin_points
 from soar.text import percent
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _trail(target: Target, rows: Tensor) -> Tensor:
     trail = [target.x[rows]]
     highest = losses.margin(target.logits[rows], labels)
     for ball in threats(target.threat):
-        points = highest_loss_points(target, rows, ball)
+        points = highest_margin_points(target, rows, ball)
         height = losses.margin(target.predict(points), labels)
         # What was found within a smaller radius is allowed within this one too.
         is_worse = height > highest
