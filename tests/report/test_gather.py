@@ -123,7 +123,7 @@ def test_a_damaged_measurement_is_made_again(
 ) -> None:
     file = run.path / "report" / f"{name}.json"
     whole = file.read_text()
-    file.write_text(whole[:100])
+    file.write_text(whole[:40])
     lines: list[str] = []
     assert measured(gather(run, examples=EXAMPLES, say=lines.append)) == measured(gathered[1])
     assert file.read_text() == whole
@@ -131,7 +131,7 @@ def test_a_damaged_measurement_is_made_again(
 
 
 def test_changed_weights_are_measured_again(run: Run, gathered: tuple[Path, RunContent, list[str]]) -> None:
-    """The old assessment is recognized by what it says of clean images, and is neither used nor lost."""
+    """The old assessment is recognized by its weights, and is neither used nor lost."""
     _change_weights(run)
     old = (run.path / "assessment.json").read_text()
     lines: list[str] = []
