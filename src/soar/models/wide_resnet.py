@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 from torch import Tensor, nn
 
+from soar.errors import unknown
 from soar.models.layers import (
     Activation,
     Layers,
     Norm,
     Statistics,
-    activation_layer,
     check_task,
     normalization_layer,
     require,
@@ -61,7 +62,10 @@ class WideResNet(nn.Module):
         require(depth >= 10 and depth % 6 == 4, "depth", depth, "6n + 4 such as 10, 28 or 34")
         require(widen_factor >= 1, "widen_factor", widen_factor, "at least 1")
         self.normalization = normalization_layer(input_normalization, image_shape[0])
-        self.activate = activation_layer(activation)
+        if activation not in get_args(Activation):
+            raise unknown("activation", activation, get_args(Activation), "model.activation")
+        # Softplus has nonzero second derivatives everywhere.
+        self.activate: nn.Module = nn.Softplus() if activation == "softplus" else nn.ReLU()
         self.stem = layers.conv(image_shape[0], 16)
         self.blocks = nn.Sequential()
         channels, blocks_per_stage = 16, (depth - 4) // 6
