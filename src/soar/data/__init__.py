@@ -31,17 +31,7 @@ _HOMES = {
     "load": "loading",
 }
 
-__all__ = [
-    "DATASETS",
-    "Augmentation",
-    "Batch",
-    "Dataset",
-    "Split",
-    "batches_per_epoch",
-    "load",
-    "to_unit",
-    "training_batches",
-]
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> object:
