@@ -25,7 +25,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "metrics.jsonl")
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What every measurement finds."""
-    table = {"value": 12.5, "low": 1.0, "high": 20.0, "correct": "00000001", "details": {}}
+    table = {"value": 12.5, "low": 1.0, "high": 20.0, "correct": "00000001"}
 
     def measure(payload: dict[str, Any], log: Log) -> dict[str, Any]:
         log(f"measuring {payload['measurement']['kind']}")

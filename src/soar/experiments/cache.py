@@ -66,6 +66,10 @@ class Cache:
         """Return the file of a measurement, whether it exists or not."""
         return self.folder / "results" / f"{key}.json"
 
+    def journal(self, key: str) -> Path:
+        """Return the file in which an unfinished measurement keeps what its attacks have found."""
+        return self.result(key).with_suffix(".partial.jsonl")
+
     def is_trained(self, key: str, recipe: Recipe) -> bool:
         """Return whether a network is there, whole, and made by this recipe."""
         if self.condition(key).name != "trained":

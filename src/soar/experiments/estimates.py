@@ -25,8 +25,6 @@ from soar.recipes import Recipe
 
 START_UP = 3.0
 """seconds of a process before it does anything; a table of many short measurements takes little else"""
-LEFT_BY_LARGER_BALL = 0.35
-"""the share of an attack that is left to do where its outcome in a larger ball is known"""
 # Floating-point operations a second: measured on one core of a server, assumed for one GPU.
 _RATE = {"cpu": 8e10, "cuda": 8e12}
 # Images and their shape where data need not be there yet; any other data count like the bundled sample.

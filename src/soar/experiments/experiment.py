@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -56,32 +55,6 @@ class Measurement:
         options, sources = dict(self.options), list(source_keys)
         content = [VERSION, self.kind, options, network_key, sources, self.examples, seed]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-
-    def in_larger_ball(self, others: Iterable[Measurement]) -> Measurement | None:
-        """Return the same measurement in the next larger ball, if robust there implies robust here.
-
-        That holds for FAB without restarts: its path to the decision boundary does not depend on eps, which
-        only sets the distance at which it may stop. For other attacks a larger ball implies nothing.
-
-        Args:
-            others: measurements to choose from
-
-        >>> small, large = (
-        ...     Measurement(kind="accuracy", options={"attack": "fab", "eps": eps}) for eps in ("1/2", "2/3")
-        ... )
-        >>> small.in_larger_ball([small, large]) == large, large.in_larger_ball([small, large])
-        (True, None)
-        """
-        if self.options.get("attack") != "fab" or self.options.get("restarts", 1) > 1:
-            return None
-        same = [one for one in others if {**one.options, "eps": self.options["eps"]} == self.options]
-        larger = [one for one in same if one.kind == self.kind and one.eps > self.eps]
-        return min(larger, key=lambda one: one.eps, default=None)
-
-    @property
-    def eps(self) -> Fraction:
-        """The radius of the ball."""
-        return Fraction(self.options["eps"])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from soar.experiments.cache import Cache
-from soar.experiments.estimates import LEFT_BY_LARGER_BALL, measure_seconds, train_seconds
+from soar.experiments.estimates import measure_seconds, train_seconds
 from soar.experiments.experiment import RECORD, Experiment, Measurement, Network
 from soar.experiments.jobs import Job
 from soar.recipes import Recipe
@@ -25,8 +25,6 @@ class Request(NamedTuple):
     network: Network | None
     sources: dict[str, Network]
     seed: int
-    larger: Measurement | None = None
-    """the same measurement in a larger ball, where that settles a part of this one"""
 
     @property
     def key(self) -> str:
@@ -35,11 +33,6 @@ class Request(NamedTuple):
         if self.measurement.kind == RECORD:
             return of
         return self.measurement.key(of, [one.key for one in self.sources.values()], self.seed)
-
-    @property
-    def larger_key(self) -> str:
-        """The key of the result in the larger ball; empty where there is none."""
-        return self._replace(measurement=self.larger).key if self.larger else ""
 
 
 def requests(
@@ -68,8 +61,7 @@ def requests(
                 measured = measured.with_weights(own)
             for column, measurement in row.columns.items():
                 sources = {name: experiment.network(name, seed) for name in measurement.sources}
-                larger = measurement.in_larger_ball(row.columns.values())
-                yield Request(row.name, column, measurement, measured, sources, seed, larger)
+                yield Request(row.name, column, measurement, measured, sources, seed)
 
 
 def jobs(
@@ -107,8 +99,6 @@ def jobs(
             continue
         if request.measurement.kind == "transfer":
             needs.append(_points(request, common, found))
-        if request.larger:
-            needs.append(request.larger_key)
         job = _measuring(request, common, tuple(dict.fromkeys(needs)))
         found.setdefault(job.key, job)
     return list(found.values())
@@ -156,20 +146,17 @@ def _measuring(request: Request, common: dict[str, Any], needs: tuple[str, ...])
         "sources": {name: one.key for name, one in request.sources.items()},
         **common,
     }
-    if request.larger:
-        payload["larger"] = request.larger_key
     if measured is not None and measured.weights:
         payload["given"] = {"weights": measured.weights, "recipe": _plain(measured.recipe)}
     # A measurement with parts is one job for several columns.
     what = measurement.kind if measurement.part else request.column
-    seconds = measure_seconds(measurement, measured.recipe if measured else None, common["device"])
     return Job(
         key=request.key,
         kind="measure",
         title=f"{what} of {of}, seed {request.seed}",
         payload=payload,
         needs=needs,
-        seconds=seconds * LEFT_BY_LARGER_BALL if request.larger else seconds,
+        seconds=measure_seconds(measurement, measured.recipe if measured else None, common["device"]),
         alone=measurement.kind == "cost",
     )
 

@@ -92,7 +92,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _measure(job: Job, log: Log) -> None:
-    from soar.experiments.measure import measure, tidy
+    from soar.evaluation.journal import remove_journals
+    from soar.experiments.measure import measure
 
     cache = Cache(Path(job.payload["cache"]))
     with cache.reserved(job.key, log):
@@ -104,7 +105,7 @@ def _measure(job: Job, log: Log) -> None:
         if not math.isfinite(found["value"]):
             raise UserError(f"got {found['value']} for a result, expected a finite number")
         cache.save_result(job.key, found)
-        tidy(job.payload)
+        remove_journals(cache.journal(job.key))
 
 
 def _refuse_unless_whole(cache: Cache, key: str) -> None:
