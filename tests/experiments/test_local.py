@@ -42,7 +42,7 @@ def test_jobs_in_their_order_with_news_and_failures_apart(
     kinds = [(one.kind, one.job.key) for one in heard]
     assert kinds.index(("ended", first.key)) < kinds.index(("started", second.key))
     assert any("64/64 images" in one.text for one in heard)
-    assert Cache(tmp_path).is_trained(second.key, tiny.recipe())
+    assert Cache(tmp_path).is_trained(second.key)
     environment = (Cache(tmp_path).network(first.key) / "environment.json").read_text()
     assert json.loads(environment)["threads"] == 1
 

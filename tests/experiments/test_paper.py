@@ -254,7 +254,7 @@ def test_parts_of_autoattack_run_alone_at_every_eps() -> None:
 
 def test_samples_are_of_the_loss_that_the_network_is_trained_with() -> None:
     table = load("number-of-samples", "small")
-    objective = dict(table.trainings["soar"].recipe.objective)
+    objective = dict(table.networks["soar"].recipe.objective)
     assert objective.pop("name") == "soar"
     options = [one.options for one in table.rows[0].columns.values()]
     assert [one["samples"] for one in options] == [1, 10, 100]

@@ -48,7 +48,7 @@ def test_a_training_job_holds_all_that_decides_it(tmp_path: Path) -> None:
     table = smoke("adv_linf")
     found = jobs(table, Cache(tmp_path), only=["ResNet / SOAR"], root=tmp_path, device="cuda")
     standard, soar = [job for job in found if job.kind == "train"]
-    ours = table.network("soar")
+    ours = table.networks["soar"]
     assert ours.start is not None
     assert (soar.key, soar.needs) == (ours.key, (ours.start.key,))
     assert soar.payload == {

@@ -14,6 +14,7 @@ from soar.environment import DEVICES, choose_device
 from soar.errors import UserError, printable
 
 if TYPE_CHECKING:
+    from soar.experiments.claims import Judged
     from soar.experiments.experiment import Experiment
     from soar.experiments.jobs import Ending, Executor
     from soar.experiments.plan import Plan
@@ -140,7 +141,7 @@ def carry_out(
         files.ready_folder(arguments.cache, "--cache")
         files.ready_folder(folder, "--output")
     try:
-        with Watch(work.plan, room, mode(arguments)) as watch:
+        with Watch(work.plan, mode(arguments)) as watch:
             went_well = work.run(executor, watch)
     except KeyboardInterrupt:
         # After hours, what is there is worth seeing; what cannot be written is written next time.
@@ -152,6 +153,33 @@ def carry_out(
     if problems:
         raise problems[0]
     return 0 if went_well else 1
+
+
+def print_and_save(
+    result: Result, path: Path, *, marked: str = "", claims: Sequence[Judged] = (), figure: Path | None = None
+) -> None:
+    """Print a table, and save its numbers and what was printed.
+
+    Args:
+        result: the table
+        path: the JSON file; the text goes beside it
+        marked: the row to set in bold
+        claims: the claims about it, judged
+        figure: an SVG file to draw it into as well
+    """
+    from rich.console import Console
+
+    from soar.evaluation.table import save_svg
+    from soar.experiments.show import terminal
+
+    console = Console(record=True, width=None if Console().is_terminal else 140)
+    terminal.table(console, result, marked=marked)
+    terminal.claims(console, claims)
+    result.save(path)
+    if figure is not None:
+        save_svg(console, figure)
+    files.write(path.with_suffix(".txt"), terminal.text_of(console))
+    print(f"\n{path}")
 
 
 def _show_all(

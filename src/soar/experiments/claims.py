@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from soar.experiments.checks import ClaimCheck, Verdict, decide
 from soar.experiments.result import Result
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A qualitative statement about the numbers of a table.
+    """A qualitative statement about the numbers of a table: an entry of `claims` in its file.
 
     Args:
         text: what it says, in our words; a threshold that the paper leaves open is stated
@@ -20,8 +20,8 @@ class Claim:
     """
 
     text: str
-    source: str
-    checks: tuple[ClaimCheck, ...] = field(default=(), repr=False, compare=False)
+    source: str = ""
+    checks: tuple[ClaimCheck, ...]
 
 
 @dataclass(frozen=True)

@@ -58,32 +58,15 @@ class Measurement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
-    """How a network of an experiment is made.
-
-    Args:
-        title: what readers call it
-        recipe: how it is trained with the first seed, without the weights it starts from
-        start: name of the training whose weights it starts from; from scratch when empty
-        about: a sentence about it, shown in the plan
-    """
-
-    title: str
-    recipe: Recipe
-    start: str = ""
-    about: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Network:
-    """A network that is trained, with one seed, or whose weights a user brings.
+    """A network that is trained, or whose weights a user brings.
 
     Args:
         title: what readers call it
         recipe: how it is trained, without the weights it starts from
         start: the network whose weights it starts from
         weights: a file of the user's own, in place of training
-        about: a sentence about it
+        about: a sentence about it, shown in the plan
     """
 
     title: str
@@ -102,6 +85,11 @@ class Network:
         # Weights of another run are a copy in the cache, named by their content.
         outside = Path(self.recipe.training.start_from or "").stem
         return recipe_hash(self.recipe, self.start.key if self.start else outside)
+
+    def with_seed(self, seed: int) -> Network:
+        """Return the network, and the one it starts from, with the seed of its recipe plus the given one."""
+        start = self.start.with_seed(seed) if self.start else None
+        return replace(self, recipe=replace(self.recipe, seed=self.recipe.seed + seed), start=start)
 
     def with_weights(self, path: str | Path) -> Network:
         """Return the network with weights of the user's own in place of training.
@@ -123,7 +111,7 @@ class TableRow:
 
     Args:
         name: unique in its table; "GROUP / NAME" where rows have groups
-        network: name of the training that is measured; None where the numbers are about none
+        network: name of the network that is measured; None where the numbers are about none
         columns: what to measure, by column
         paper: the paper's number by column; None where it prints a dash
         paper_std: the standard deviations that it prints
@@ -149,7 +137,7 @@ class Experiment:
         title: what it shows, in one line
         rows: from top to bottom
         columns: names of the columns, from left to right
-        training runs: every network that some row or measurement needs, by name
+        networks: every network that some row or measurement needs, by name, with the first seed
         unit: of all numbers, such as percent
         row_key: what a row is, such as method or beta
         scale: smoke, small or paper; empty for an experiment of one size
@@ -162,7 +150,7 @@ class Experiment:
     title: str
     rows: tuple[TableRow, ...]
     columns: tuple[str, ...]
-    trainings: Mapping[str, Training]
+    networks: Mapping[str, Network]
     unit: str = "percent"
     row_key: str = "training"
     scale: str = ""
@@ -180,10 +168,3 @@ class Experiment:
             if row.name == name:
                 return row
         raise unknown("row", name, [row.name for row in self.rows], f"experiment {self.name}")
-
-    def network(self, name: str, seed: int = 0) -> Network:
-        """Return a network of the experiment, trained with the seed of its recipe plus the given one."""
-        training = self.trainings[name]
-        recipe = replace(training.recipe, seed=training.recipe.seed + seed)
-        start = self.network(training.start, seed) if training.start else None
-        return Network(title=training.title, recipe=recipe, start=start, about=training.about)

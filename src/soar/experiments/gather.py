@@ -61,7 +61,9 @@ def gather(
             )
         if not row.network or row.missing or row.name in weights:
             continue
-        folders = [cache.network(experiment.network(row.network, seed).key) for seed in range(seeds)]
+        folders = [
+            cache.network(experiment.networks[row.network].with_seed(seed).key) for seed in range(seeds)
+        ]
         runs[row.name] = tuple(map(str, folders))
         if experiment.selects:
             found_scores = [validation_scores(folder).get("robust") for folder in folders]
@@ -115,7 +117,7 @@ def _data(experiment: Experiment) -> str:
     names = [row.network for row in experiment.rows if row.network]
     if not names:
         return ""
-    recipe = experiment.trainings[names[0]].recipe
+    recipe = experiment.networks[names[0]].recipe
     kinds = {one.kind for row in experiment.rows for one in row.columns.values()}
     return (
         f"{recipe.data.name}, {recipe.threat.norm} {recipe.threat.eps}"

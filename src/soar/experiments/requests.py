@@ -56,11 +56,11 @@ def requests(
         own = weights.get(row.name)
         # There is one file of weights, and one theory: more seeds would return the same again.
         for seed in range(seeds if row.network is not None and own is None else 1):
-            measured = None if row.network is None else experiment.network(row.network, seed)
+            measured = None if row.network is None else experiment.networks[row.network].with_seed(seed)
             if measured is not None and own is not None:
                 measured = measured.with_weights(own)
             for column, measurement in row.columns.items():
-                sources = {name: experiment.network(name, seed) for name in measurement.sources}
+                sources = {name: experiment.networks[name].with_seed(seed) for name in measurement.sources}
                 yield Request(row.name, column, measurement, measured, sources, seed)
 
 

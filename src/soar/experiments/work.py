@@ -9,7 +9,7 @@ from pathlib import Path
 from soar import files
 from soar.errors import unknown
 from soar.experiments.cache import Cache
-from soar.experiments.experiment import Experiment, TableRow, Training
+from soar.experiments.experiment import Experiment, Network, TableRow
 from soar.experiments.gather import gather
 from soar.experiments.jobs import Ending, Event, Executor, Job
 from soar.experiments.plan import Plan, plan, timed
@@ -117,7 +117,10 @@ def prepare(
     Raises:
         UserError: if a row or a file does not exist
     """
-    needed = tuple(_with_kept_starts(one, cache, keep=keep) for one in experiments)
+    needed = []
+    for one in experiments:
+        networks = {name: _with_kept_start(made, cache, keep=keep) for name, made in one.networks.items()}
+        needed.append(replace(one, networks=networks))
     rows = _rows(needed, only, "flag --only") if only else {row.name for one in needed for row in one.rows}
     own = {
         row: str(file)
@@ -130,7 +133,7 @@ def prepare(
         if mine:
             found += jobs(one, cache, seeds=seeds, only=mine, root=root, device=device, weights=own)
     return Work(
-        experiments=needed,
+        experiments=tuple(needed),
         cache=cache,
         seeds=seeds,
         weights=own,
@@ -139,22 +142,19 @@ def prepare(
     )
 
 
-def _with_kept_starts(experiment: Experiment, cache: Cache, *, keep: bool) -> Experiment:
-    """Let training runs start from copies of other runs' weights, under names that change when they do."""
-    trainings = {name: _with_kept_start(one, cache, keep) for name, one in experiment.trainings.items()}
-    return replace(experiment, trainings=trainings)
-
-
-def _with_kept_start(training: Training, cache: Cache, keep: bool) -> Training:
-    recipe = training.recipe
-    if training.start or not recipe.training.start_from:
-        return training
+def _with_kept_start(network: Network, cache: Cache, *, keep: bool) -> Network:
+    """Let a network start from a copy of another run's weights, under a name that changes when they do."""
+    recipe = network.recipe
+    if network.start:
+        return replace(network, start=_with_kept_start(network.start, cache, keep=keep))
+    if not recipe.training.start_from:
+        return network
     weights = start_weights(recipe.training.start_from)
     content = weights.file.read_bytes()
     copy = (cache.folder / "weights" / f"{weights.sha256[:16]}.safetensors").resolve()
     if keep and not (copy.exists() and copy.read_bytes() == content):
         files.write(copy, content)
-    return replace(training, recipe=replace(recipe, training=replace(recipe.training, start_from=str(copy))))
+    return replace(network, recipe=replace(recipe, training=replace(recipe.training, start_from=str(copy))))
 
 
 def _rows(needed: Sequence[Experiment], names: Collection[str], where: str) -> set[str]:

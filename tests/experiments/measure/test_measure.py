@@ -110,7 +110,7 @@ def test_weights_of_a_users_own_are_measured(wanted: dict[str, Job], tmp_path: P
     from soar.weights import find_weights
 
     cache = Cache(Path(next(iter(wanted.values())).payload["cache"]))
-    trained = smoke("adv_linf").network("soar")
+    trained = smoke("adv_linf").networks["soar"]
     file = find_weights(cache.network(trained.key), "test").file
     row = "ResNet / SOAR"
     (job,) = [

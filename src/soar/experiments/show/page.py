@@ -13,7 +13,6 @@ from soar.experiments.claims import Judged, judge
 from soar.experiments.loading import load, tables
 from soar.experiments.result import Result
 from soar.experiments.show.curves import curves
-from soar.experiments.show.figures import bars
 from soar.experiments.show.terminal import legend, selection, tally
 from soar.experiments.show.text import missing, texts, unit_of
 from soar.text import duration
@@ -22,7 +21,7 @@ _MARKS = {"held": "✓", "not held": "✗", "undecided": "?"}
 
 
 def build(folder: Path) -> Path:
-    """Make a page of all results in a folder, with a figure for each.
+    """Make a page of all results in a folder, with a chart of each sweep.
 
     Args:
         folder: holds TABLE-SCALE.json files as `soar reproduce` writes them
@@ -41,7 +40,6 @@ def build(folder: Path) -> Path:
     results.sort(key=lambda result: (tables().index(result.name), result.scale))
     pairs = [(result, judge(load(result.name, scale=result.scale).claims, result)) for result in results]
     for result in results:
-        files.write(folder / f"{result.file_name}.svg", bars(result))
         if result.validation:
             files.write(folder / f"{result.file_name}-curves.svg", curves(result))
     page = folder / "README.md"
@@ -116,8 +114,7 @@ def _section(result: Result, found: Sequence[Judged]) -> list[str]:
         lines.append(f"- missing: {places}: {reason}" + "".join(f"; `{one}`" for one in commands))
     if result.validation:
         lines += ["", f"![accuracy along {result.row_key}, {result.name}]({result.file_name}-curves.svg)"]
-    lines += ["", f"![paper and ours, {result.name}]({result.file_name}.svg)", ""]
-    return lines + _claims(found)
+    return [*lines, "", *_claims(found)]
 
 
 def _table(result: Result) -> list[str]:
