@@ -8,6 +8,7 @@ from typing import Any
 
 from soar import recipes
 from soar.experiments.cache import Cache
+from soar.experiments.experiment import Experiment, TableRow
 from soar.experiments.jobs import Ending, Event, Job
 from soar.experiments.result import Cell, Result
 
@@ -91,6 +92,10 @@ def result(**changes: Any) -> Result:
         "rows": rows,
     }
     return Result(**{**fields, **changes})
+
+
+def row_of(experiment: Experiment, name: str) -> TableRow:
+    return next(row for row in experiment.rows if row.name == name)
 
 
 def write_file(path: Path, text: str) -> None:

@@ -109,12 +109,6 @@ def test_a_training_under_way_is_not_trained_and_goes_on(cache: Cache) -> None:
     assert cache.is_trained(KEY)
 
 
-def test_a_training_under_way_that_cannot_go_on_is_damaged(cache: Cache) -> None:
-    (cache.network(KEY) / "outcome.json").unlink()
-    (cache.network(KEY) / "metrics.jsonl").write_text("{}\n")
-    assert str(cache.condition(KEY)) == "damaged (metrics.jsonl has 1 of 5 rows)"
-
-
 def test_a_stopped_training_is_not_trained_and_not_repeated(cache: Cache) -> None:
     Outcome("stopped", "the loss is nan", 1.0).save(cache.network(KEY))
     assert not cache.is_trained(KEY)

@@ -105,12 +105,6 @@ def test_a_machine_without_the_cache_folder_says_so(tmp_path: Path) -> None:
     assert "all machines have to share the cache folder" in _perform(bad(tmp_path / "elsewhere", 1))
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"^.*file/cache: cannot make the cache folder \(Not a directory\)$"):
-        Cluster().run([bad(tmp_path / "file" / "cache", 1)], lambda _: None)
-
-
 def test_a_task_whose_process_is_killed_goes_on(ray: Any, tmp_path: Path) -> None:
     job = tiny.training(tmp_path, *SAVES)
     run = Cache(tmp_path).network(job.key)

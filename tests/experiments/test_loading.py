@@ -13,6 +13,7 @@ from soar.errors import UserError
 from soar.experiments.experiment import Experiment, Measurement
 from soar.experiments.loading import folder_name, load, studies
 from soar.experiments.measure import KINDS
+from tests.experiments.made import row_of
 
 TABLE: dict[str, Any] = {
     "title": "two training runs",
@@ -109,8 +110,8 @@ def test_a_file_without_columns_assesses_and_shows_the_time(tmp_path: Path) -> N
 
 def test_the_row_of_a_source_leaves_its_column_out() -> None:
     found = load("starts")
-    assert "transfer" not in found.row("source").columns
-    transfer = found.row("standard").columns["transfer"]
+    assert "transfer" not in row_of(found, "source").columns
+    transfer = row_of(found, "standard").columns["transfer"]
     assert (transfer.options, transfer.sources) == ({"attack": "pgd", "steps": 20}, ("source",))
 
 

@@ -24,8 +24,9 @@ def again(one: Experiment) -> str:
 
 
 def prepared(names: list[str], cache: Cache, *, scale: str = "smoke", **conditions: Any) -> Work:
-    root = conditions.get("root")
-    return prepare([load(name, scale=scale, root=root) for name in names], cache, **conditions)
+    root, seeds = conditions.get("root"), conditions.pop("seeds", 1)
+    asked = [load(name, scale=scale, seeds=seeds, root=root) for name in names]
+    return prepare(asked, cache, **conditions)
 
 
 @pytest.fixture

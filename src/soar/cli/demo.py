@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments,
         [study],
         folder,
-        lambda result, one: show(result, one, folder, arguments.cache, figure=folder / "comparison.svg"),
+        lambda result, one: show(result, one, folder, arguments.cache),
     )
     if code or arguments.plan:
         return code

@@ -87,7 +87,6 @@ def carry_out(
     folder: Path,
     show: Callable[[Result, Experiment], None],
     *,
-    seeds: int = 1,
     only: Collection[str] = (),
     weights: Mapping[str, Path] | None = None,
     again: Callable[[Experiment], str] = lambda _: "",
@@ -99,7 +98,6 @@ def carry_out(
         experiments: what to measure
         folder: where results are written
         show: prints a table and writes it into the folder
-        seeds: how many training runs each number is the mean of
         only: rows to work on; all when empty
         weights: files of the user's own by row
         again: returns the command that measures an experiment
@@ -118,7 +116,6 @@ def carry_out(
     work = prepare(
         experiments,
         Cache(arguments.cache),
-        seeds=seeds,
         only=only,
         weights=weights,
         root=arguments.root,
@@ -155,9 +152,7 @@ def carry_out(
     return 0 if went_well else 1
 
 
-def print_and_save(
-    result: Result, path: Path, *, marked: str = "", claims: Sequence[Judged] = (), figure: Path | None = None
-) -> None:
+def print_and_save(result: Result, path: Path, *, marked: str = "", claims: Sequence[Judged] = ()) -> None:
     """Print a table, and save its numbers and what was printed.
 
     Args:
@@ -165,19 +160,15 @@ def print_and_save(
         path: the JSON file; the text goes beside it
         marked: the row to set in bold
         claims: the claims about it, judged
-        figure: an SVG file to draw it into as well
     """
     from rich.console import Console
 
-    from soar.evaluation.table import save_svg
     from soar.experiments.show import terminal
 
     console = Console(record=True, width=None if Console().is_terminal else 140)
     terminal.table(console, result, marked=marked)
     terminal.claims(console, claims)
     result.save(path)
-    if figure is not None:
-        save_svg(console, figure)
     files.write(path.with_suffix(".txt"), terminal.text_of(console))
     print(f"\n{path}")
 

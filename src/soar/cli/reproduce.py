@@ -69,10 +69,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     return carry_out(
         arguments,
-        [loading.load(name, scale=arguments.scale, root=arguments.root) for name in names],
+        [
+            loading.load(name, scale=arguments.scale, seeds=arguments.seeds, root=arguments.root)
+            for name in names
+        ],
         folder,
         show,
-        seeds=arguments.seeds,
         only=arguments.only,
         weights=_weights(arguments.weights),
         again=again,

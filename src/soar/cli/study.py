@@ -47,7 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.study not in loading.studies() and not arguments.study.endswith(".toml"):
         raise unknown("study", arguments.study, [*loading.studies(), "FILE.toml"], "soar study STUDY")
     study = loading.load(
-        arguments.study, flags=arguments.fields, examples=arguments.examples, root=arguments.root
+        arguments.study,
+        flags=arguments.fields,
+        examples=arguments.examples,
+        seeds=arguments.seeds,
+        root=arguments.root,
     )
     folder = arguments.output or Path("runs") / f"study-{study.name}"
     return carry_out(
@@ -55,12 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
         [study],
         folder,
         lambda result, experiment: show(result, experiment, folder, arguments.cache),
-        seeds=arguments.seeds,
         only=arguments.only,
     )
 
 
-def show(result: Result, study: Experiment, folder: Path, cache: Path, *, figure: Path | None = None) -> None:
+def show(result: Result, study: Experiment, folder: Path, cache: Path) -> None:
     """Print the table; keep it with its numbers, and link to every run that is there.
 
     Args:
@@ -68,12 +71,11 @@ def show(result: Result, study: Experiment, folder: Path, cache: Path, *, figure
         study: the study
         folder: where to keep it
         cache: where networks are
-        figure: an SVG file to draw it into as well
     """
     worst = {row: cells["worst case"].ours for row, cells in result.rows.items() if "worst case" in cells}
     known = {row: value for row, value in worst.items() if value is not None}
     best = max(known, key=lambda row: known[row], default="")
-    print_and_save(result, folder / "study.json", marked=best, figure=figure)
+    print_and_save(result, folder / "study.json", marked=best)
     link_runs(study, folder, cache)
 
 

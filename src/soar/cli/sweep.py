@@ -49,4 +49,4 @@ def run(arguments: argparse.Namespace) -> int:
         print_and_save(result, folder / "sweep.json", marked=next(iter(result.validation), ""))
 
     made = experiment(arguments.recipe, grid, flags=flags, seeds=seeds)
-    return carry_out(arguments, [made], folder, show, seeds=seeds)
+    return carry_out(arguments, [made], folder, show)

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from soar.errors import UserError, unknown
+from soar.errors import UserError
 from soar.experiments.claims import Claim
 from soar.experiments.hashing import recipe_hash
 from soar.recipes import Recipe
@@ -115,6 +115,7 @@ class TableRow:
         columns: what to measure, by column
         paper: the paper's number by column; None where it prints a dash
         paper_std: the standard deviations that it prints
+        weights: a file of the user's own, in place of training the network
         missing: why the row cannot be measured here, in a few words
         command: what would measure it
     """
@@ -124,6 +125,7 @@ class TableRow:
     columns: Mapping[str, Measurement]
     paper: Mapping[str, float | None] = field(default_factory=dict)
     paper_std: Mapping[str, float] = field(default_factory=dict)
+    weights: str = ""
     missing: str = ""
     command: str = ""
 
@@ -144,6 +146,7 @@ class Experiment:
         caution: how it differs from what the paper did, shown with every number
         claims: what the paper says about the numbers
         selects: whether rows are values of one parameter, the best of which validation selects
+        seeds: how many training runs each number is the mean of
     """
 
     name: str
@@ -157,14 +160,15 @@ class Experiment:
     caution: str = ""
     claims: tuple[Claim, ...] = ()
     selects: bool = False
+    seeds: int = 1
 
-    def row(self, name: str) -> TableRow:
-        """Return a row by its name.
+    def network_of(self, row: TableRow, seed: int = 0) -> Network | None:
+        """Return the network that a row measures; None where its numbers are about none.
 
         Raises:
-            UserError: if there is none
+            UserError: if the weights of the user's own are not there
         """
-        for row in self.rows:
-            if row.name == name:
-                return row
-        raise unknown("row", name, [row.name for row in self.rows], f"experiment {self.name}")
+        if row.network is None:
+            return None
+        network = self.networks[row.network]
+        return network.with_weights(row.weights) if row.weights else network.with_seed(seed)

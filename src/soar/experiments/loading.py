@@ -72,6 +72,7 @@ def load(
     scale: str = "",
     flags: Sequence[str] = (),
     examples: int | None = None,
+    seeds: int = 1,
     root: Path | None = None,
 ) -> Experiment:
     """Load an experiment by name or from a TOML file.
@@ -81,6 +82,7 @@ def load(
         scale: how large, where the file has scales; small by default
         flags: recipe fields for all networks that override everything, such as ("--epochs", "1")
         examples: number of test images, in place of the file's or the scale's
+        seeds: how many training runs of each network, with the recipe's seed and those after it
         root: the folder of all datasets; rows whose data are not there say so
 
     Raises:
@@ -110,7 +112,8 @@ def load(
         changes=file.fields,
         flags=recipes.parse(flags),
     )
-    return _Reader(file=file, networks=networks, examples=examples, root=root).experiment(path.stem)
+    made = _Reader(file=file, networks=networks, examples=examples, root=root).experiment(path.stem)
+    return replace(made, seeds=seeds)
 
 
 def folder_name(row: str) -> str:

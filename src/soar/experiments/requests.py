@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +12,6 @@ from soar.experiments.estimates import measure_seconds, train_seconds
 from soar.experiments.experiment import RECORD, Experiment, Measurement, Network
 from soar.experiments.jobs import Job
 from soar.recipes import Recipe
-
-NO_WEIGHTS: Mapping[str, str] = {}
 
 
 class Request(NamedTuple):
@@ -35,66 +33,58 @@ class Request(NamedTuple):
         return self.measurement.key(of, [one.key for one in self.sources.values()], self.seed)
 
 
-def requests(
-    experiment: Experiment,
-    *,
-    seeds: int = 1,
-    only: Collection[str] = (),
-    weights: Mapping[str, str] = NO_WEIGHTS,
-) -> Iterator[Request]:
+def requests(experiment: Experiment, only: Collection[str] = ()) -> Iterator[Request]:
     """Iterate over every number that an experiment needs, row by row, also those that are missing here.
 
     Args:
         experiment: what to measure
-        seeds: how many training runs of each network, with the recipe's seed and those after it
         only: rows to work on; all when empty
-        weights: files of the user's own by row, in place of training runs
     """
     for row in experiment.rows:
         if only and row.name not in only:
             continue
-        own = weights.get(row.name)
         # There is one file of weights, and one theory: more seeds would return the same again.
-        for seed in range(seeds if row.network is not None and own is None else 1):
-            measured = None if row.network is None else experiment.networks[row.network].with_seed(seed)
-            if measured is not None and own is not None:
-                measured = measured.with_weights(own)
+        for seed in range(1 if row.network is None or row.weights else experiment.seeds):
+            network = experiment.network_of(row, seed)
             for column, measurement in row.columns.items():
                 sources = {name: experiment.networks[name].with_seed(seed) for name in measurement.sources}
-                yield Request(row.name, column, measurement, measured, sources, seed)
+                yield Request(row.name, column, measurement, network, sources, seed)
 
 
 def jobs(
     experiment: Experiment,
     cache: Cache,
     *,
-    seeds: int = 1,
     only: Collection[str] = (),
     root: Path | None = None,
     device: str = "cpu",
-    weights: Mapping[str, str] = NO_WEIGHTS,
+    processes: int = 1,
 ) -> list[Job]:
     """Return everything that has to be done for an experiment, each job once and after what it needs.
 
     Args:
         experiment: what to measure
         cache: where networks and results are kept
-        seeds: how many training runs of each network
         only: rows to work on; all when empty
         root: the folder of all datasets
         device: such as "cpu" or "cuda"
-        weights: files of the user's own by row, in place of training runs
+        processes: how many share each training
     """
-    common = {"cache": str(cache.folder), "root": None if root is None else str(root), "device": device}
+    # A worker may have another working folder.
+    common = {
+        "cache": str(cache.folder.absolute()),
+        "root": None if root is None else str(root.absolute()),
+        "device": device,
+    }
     found: dict[str, Job] = {}
-    missing = [row.name for row in experiment.rows if row.missing and row.name not in weights]
-    for request in requests(experiment, seeds=seeds, only=only, weights=weights):
+    missing = [row.name for row in experiment.rows if row.missing]
+    for request in requests(experiment, only):
         if request.row in missing:
             continue
         needs = []
         for one in (request.network, *request.sources.values()):
             if one is not None:
-                needs += _training(one, common, found)
+                needs += _training(one, {**common, "processes": processes}, found)
         if request.measurement.kind == RECORD:
             continue
         if request.measurement.kind == "transfer":
@@ -109,12 +99,12 @@ def _training(one: Network, common: dict[str, Any], found: dict[str, Job]) -> li
     if one.weights:
         return []
     before = [] if one.start is None else _training(one.start, common, found)
-    payload = {"recipe": _plain(one.recipe), "start": one.start.key if one.start else "", "processes": 1}
+    payload = {"recipe": _plain(one.recipe), "start": one.start.key if one.start else "", **common}
     job = Job(
         key=one.key,
         kind="train",
         title=f"train {one.title}, seed {one.recipe.seed}",
-        payload={**payload, **common},
+        payload=payload,
         needs=tuple(before),
         seconds=train_seconds(one.recipe, common["device"]),
         about=one.about,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -54,6 +53,7 @@ def experiment(recipe: str, grid: Grid, *, flags: Sequence[str] = (), seeds: int
         row_key="fields",
         caution="One seed does not show how much is chance; --seeds 3 does." if seeds == 1 else "",
         selects=True,
+        seeds=seeds,
     )
 
 
@@ -66,8 +66,8 @@ def parse(texts: Sequence[str]) -> Grid:
     Raises:
         UserError: for a field that does not exist, occurs twice or has no values
 
-    >>> parse(["objective.beta=1,3", "lr=0.1", "milestones=[1,2],[2,3]"])
-    {'objective.beta': ('1', '3'), 'training.lr': ('0.1',), 'training.milestones': ('[1,2]', '[2,3]')}
+    >>> parse(["objective.beta=1,3", "lr=0.1"])
+    {'objective.beta': ('1', '3'), 'training.lr': ('0.1',)}
     """
     grid: Grid = {}
     for text in texts:
@@ -75,7 +75,7 @@ def parse(texts: Sequence[str]) -> Grid:
         if not equals or not name:
             raise UserError(f"--grid: got '{text}', expected FIELD=VALUE,VALUE such as objective.beta=1,3,5")
         field = full_name(name.removeprefix("--").replace("-", "_"))
-        values = _values(listed)
+        values = tuple(value.strip() for value in listed.split(","))
         if not all(values):
             raise UserError(f"--grid {name}: got '{listed}', expected values separated by commas, none empty")
         if len(set(values)) < len(values):
@@ -88,22 +88,6 @@ def parse(texts: Sequence[str]) -> Grid:
     if not grid:
         raise UserError("--grid is missing, such as --grid objective.beta=1,3,5")
     return grid
-
-
-def _values(listed: str) -> tuple[str, ...]:
-    """Split at commas, but not within brackets, where they belong to a value.
-
-    >>> _values("[1,2], 3")
-    ('[1,2]', '3')
-    """
-    values, depth = [""], 0
-    for piece in re.split(r"([\[\],])", listed):
-        depth += (piece == "[") - (piece == "]" and depth > 0)
-        if piece == "," and not depth:
-            values.append("")
-        else:
-            values[-1] += piece
-    return tuple(value.strip() for value in values)
 
 
 def check(recipe: Recipe) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,10 @@ def train(key: str, payload: dict[str, Any], log: Log) -> None:
         KeyboardInterrupt: when a signal asked to stop, with the signal's name; a checkpoint was saved
     """
     cache = Cache(Path(payload["cache"]))
-    recipe = cache.started(recipes.from_table(payload["recipe"], f"job {key}"), payload["start"])
+    recipe = recipes.from_table(payload["recipe"], f"job {key}")
+    if payload["start"]:
+        start = str(cache.network(payload["start"]))
+        recipe = replace(recipe, training=replace(recipe.training, start_from=start))
     if not is_hash_of(key, recipe):
         raise UserError(f"job {key}: its recipe has another hash, {recipe_hash(recipe, payload['start'])}")
     with cache.reserved(key, log):

@@ -21,6 +21,7 @@ from soar.experiments.loading import load
 from soar.experiments.measure import KINDS, measure
 from soar.experiments.requests import jobs
 from soar.experiments.worker import perform
+from tests.experiments.made import row_of
 
 TABLES = {
     "adv_linf_with_std": "ResNet / SOAR",
@@ -112,10 +113,10 @@ def test_weights_of_a_users_own_are_measured(wanted: dict[str, Job], tmp_path: P
     cache = Cache(Path(next(iter(wanted.values())).payload["cache"]))
     trained = smoke("adv_linf").networks["soar"]
     file = find_weights(cache.network(trained.key), "test").file
-    row = "ResNet / SOAR"
+    row = replace(row_of(smoke("adv_linf"), "ResNet / SOAR"), weights=str(file))
     (job,) = [
         one
-        for one in jobs(smoke("adv_linf"), Cache(tmp_path), only=[row], weights={row: str(file)})
+        for one in jobs(replace(smoke("adv_linf"), rows=(row,)), Cache(tmp_path))
         if one.payload["measurement"]["kind"] == "clean"
     ]
     perform(job, silent)
