@@ -121,7 +121,6 @@ def carry_out(
         root=arguments.root,
         device=device,
         processes=arguments.processes,
-        keep=not arguments.plan,
     )
     if not arguments.quiet or arguments.plan:
         terminal.plan(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from soar.experiments.checks import ClaimCheck, Verdict, decide
 from soar.experiments.result import Result
@@ -24,15 +25,8 @@ class Claim:
     checks: tuple[ClaimCheck, ...]
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A claim and whether our numbers bear it out.
-
-    Args:
-        claim: what was judged
-        verdict: held, not held, or undecided: the interval allows both, or a number is missing
-        why: the numbers that decide
-    """
+class Judged(NamedTuple):
+    """A claim, its verdict, and the numbers that decide or that are missing."""
 
     claim: Claim
     verdict: Verdict
@@ -41,5 +35,4 @@ class Judged:
 
 def judge(claims: Iterable[Claim], result: Result) -> tuple[Judged, ...]:
     """Judge every claim by our numbers; those that are missing leave it undecided."""
-    found = [(claim, decide(claim.checks, result.rows)) for claim in claims]
-    return tuple(Judged(claim, one.verdict, one.why) for claim, one in found)
+    return tuple(Judged(one, *decide(one.checks, result.rows)[:2]) for one in claims)

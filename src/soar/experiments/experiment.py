@@ -14,6 +14,7 @@ from soar.errors import UserError
 from soar.experiments.claims import Claim
 from soar.experiments.hashing import recipe_hash
 from soar.recipes import Recipe
+from soar.runs import start_weights
 
 VERSION = 1
 """raised when the same measurement would return another number, so that stored ones are not used"""
@@ -82,9 +83,10 @@ class Network:
             digest = hashlib.blake2b(repr(sorted(self.recipe.model.items())).encode(), digest_size=8)
             digest.update(Path(self.weights).read_bytes())
             return digest.hexdigest()
-        # Weights of another run are a copy in the cache, named by their content.
-        outside = Path(self.recipe.training.start_from or "").stem
-        return recipe_hash(self.recipe, self.start.key if self.start else outside)
+        # Weights of another run are known by their content.
+        outside = self.recipe.training.start_from
+        start = self.start.key if self.start else start_weights(outside).sha256[:16] if outside else ""
+        return recipe_hash(self.recipe, start)
 
     def with_seed(self, seed: int) -> Network:
         """Return the network, and the one it starts from, with the seed of its recipe plus the given one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -154,4 +155,6 @@ def _measuring(request: Request, common: dict[str, Any], needs: tuple[str, ...])
 def _plain(recipe: Recipe) -> dict[str, Any]:
     """Return a recipe as it comes out of a JSON file, lists in place of tuples."""
     table: dict[str, Any] = json.loads(json.dumps(recipe.as_table()))
+    if recipe.training.start_from:
+        table["training"]["start_from"] = os.path.abspath(recipe.training.start_from)
     return table

@@ -32,15 +32,23 @@ def train(key: str, payload: dict[str, Any], log: Log) -> None:
     cache = Cache(Path(payload["cache"]))
     recipe = recipes.from_table(payload["recipe"], f"job {key}")
     if payload["start"]:
-        start = str(cache.network(payload["start"]))
-        recipe = replace(recipe, training=replace(recipe.training, start_from=start))
+        folder = str(cache.network(payload["start"]))
+        recipe = replace(recipe, training=replace(recipe.training, start_from=folder))
     if not is_hash_of(key, recipe):
         raise UserError(f"job {key}: its recipe has another hash, {recipe_hash(recipe, payload['start'])}")
     with cache.reserved(key, log):
-        _set_aside_if_damaged(cache, key, log)
         condition = cache.condition(key)
-        if condition.name in ("absent", "unfinished"):
-            _check_start(cache, payload["start"])
+        if condition.name == "damaged":
+            aside = cache.set_aside(cache.network(key))
+            log(
+                f"{cache.network(key)} is damaged: {condition.why}; now {aside.name}, and it is trained again"
+            )
+        if condition.name in ("absent", "unfinished", "damaged"):
+            start = payload["start"]
+            if start and not cache.is_trained(start):
+                # Its weights have to be those that validation chose.
+                found = f"{cache.network(start)}, is {cache.condition(start)}"
+                raise UserError(f"the network to start from, {found}")
             run = Run(cache.network(key), recipe)
             together = payload.get("processes", 1) > 1
             (_train_together if together else _train_here)(run, payload, log)
@@ -49,20 +57,6 @@ def train(key: str, payload: dict[str, Any], log: Log) -> None:
             raise UserError(f"training was stopped: {condition.why} ({cache.network(key)})")
         if condition.name != "trained":
             raise UserError(f"{cache.network(key)} is {condition} after training")
-
-
-def _set_aside_if_damaged(cache: Cache, key: str, log: Log) -> None:
-    condition = cache.condition(key)
-    if condition.name == "damaged":
-        aside = cache.set_aside(cache.network(key))
-        log(f"{cache.network(key)} is damaged: {condition.why}; now {aside.name}, and it is trained again")
-
-
-def _check_start(cache: Cache, start: str) -> None:
-    """Check that the weights to start from are those that validation chose."""
-    condition = cache.condition(start) if start else None
-    if condition is not None and condition.name != "trained":
-        raise UserError(f"the network to start from, {cache.network(start)}, is {condition}")
 
 
 def _train_here(run: Run, payload: dict[str, Any], log: Log) -> None:

@@ -6,16 +6,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from soar import files
 from soar.errors import unknown
 from soar.experiments.cache import Cache
-from soar.experiments.experiment import Experiment, Network, TableRow
+from soar.experiments.experiment import Experiment, TableRow
 from soar.experiments.gather import gather
 from soar.experiments.jobs import Ending, Event, Executor, Job
 from soar.experiments.plan import Plan, plan, timed
 from soar.experiments.requests import jobs
 from soar.experiments.result import Result
-from soar.runs import start_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +82,6 @@ def prepare(
     root: Path | None = None,
     device: str = "cpu",
     processes: int = 1,
-    keep: bool = True,
 ) -> Work:
     """Find out what experiments need and what of it is there.
 
@@ -96,7 +93,6 @@ def prepare(
         root: the folder of all datasets
         device: such as "cpu" or "cuda"
         processes: how many share each training
-        keep: whether weights of other runs that training runs start from are copied into the cache
 
     Raises:
         UserError: if a row or a file does not exist
@@ -111,28 +107,12 @@ def prepare(
         rows = tuple(
             replace(row, weights=own[row.name], missing="") if row.name in own else row for row in one.rows
         )
-        networks = {name: _with_kept_start(made, cache, keep=keep) for name, made in one.networks.items()}
-        needed.append(replace(one, rows=rows, networks=networks))
+        needed.append(replace(one, rows=rows))
         mine = [row.name for row in rows if row.name in chosen]
         if mine:
             found += jobs(needed[-1], cache, only=mine, root=root, device=device, processes=processes)
     planned = timed(plan(found, cache), cache)
     return Work(experiments=tuple(needed), cache=cache, rows=chosen, plan=planned)
-
-
-def _with_kept_start(network: Network, cache: Cache, *, keep: bool) -> Network:
-    """Let a network start from a copy of another run's weights, under a name that changes when they do."""
-    recipe = network.recipe
-    if network.start:
-        return replace(network, start=_with_kept_start(network.start, cache, keep=keep))
-    if not recipe.training.start_from:
-        return network
-    weights = start_weights(recipe.training.start_from)
-    content = weights.file.read_bytes()
-    copy = (cache.folder / "weights" / f"{weights.sha256[:16]}.safetensors").resolve()
-    if keep and not (copy.exists() and copy.read_bytes() == content):
-        files.write(copy, content)
-    return replace(network, recipe=replace(recipe, training=replace(recipe.training, start_from=str(copy))))
 
 
 def _rows(known: Sequence[str], names: Collection[str], where: str) -> set[str]:

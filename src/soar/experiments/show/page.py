@@ -89,8 +89,6 @@ def _head(pairs: Sequence[tuple[Result, Sequence[Judged]]]) -> list[str]:
     absent = [table for table in tables() if table not in {result.name for result, _ in pairs}]
     if absent:
         lines += [f"Not measured here: {', '.join(absent)}; `soar reproduce TABLE` does it.", ""]
-    if any(table.startswith("svhn") for table in absent):
-        lines += ["Tables of SVHN need its files first: `soar data fetch svhn`.", ""]
     return lines
 
 
