@@ -14,7 +14,6 @@ from soar.errors import UserError
 from soar.experiments.claims import Claim
 from soar.experiments.hashing import recipe_hash
 from soar.recipes import Recipe
-from soar.runs import start_weights
 
 VERSION = 1
 """raised when the same measurement would return another number, so that stored ones are not used"""
@@ -83,10 +82,7 @@ class Network:
             digest = hashlib.blake2b(repr(sorted(self.recipe.model.items())).encode(), digest_size=8)
             digest.update(Path(self.weights).read_bytes())
             return digest.hexdigest()
-        # Weights of another run are known by their content.
-        outside = self.recipe.training.start_from
-        start = self.start.key if self.start else start_weights(outside).sha256[:16] if outside else ""
-        return recipe_hash(self.recipe, start)
+        return recipe_hash(self.recipe, self.start.key if self.start else "")
 
     def with_seed(self, seed: int) -> Network:
         """Return the network, and the one it starts from, with the seed of its recipe plus the given one."""
@@ -163,14 +159,3 @@ class Experiment:
     claims: tuple[Claim, ...] = ()
     selects: bool = False
     seeds: int = 1
-
-    def network_of(self, row: TableRow, seed: int = 0) -> Network | None:
-        """Return the network that a row measures; None where its numbers are about none.
-
-        Raises:
-            UserError: if the weights of the user's own are not there
-        """
-        if row.network is None:
-            return None
-        network = self.networks[row.network]
-        return network.with_weights(row.weights) if row.weights else network.with_seed(seed)

@@ -46,7 +46,9 @@ def requests(experiment: Experiment, only: Collection[str] = ()) -> Iterator[Req
             continue
         # There is one file of weights, and one theory: more seeds would return the same again.
         for seed in range(1 if row.network is None or row.weights else experiment.seeds):
-            network = experiment.network_of(row, seed)
+            network = experiment.networks[row.network].with_seed(seed) if row.network else None
+            if network and row.weights:
+                network = network.with_weights(row.weights)
             for column, measurement in row.columns.items():
                 sources = {name: experiment.networks[name].with_seed(seed) for name in measurement.sources}
                 yield Request(row.name, column, measurement, network, sources, seed)

@@ -13,7 +13,7 @@ from soar import recipes
 from soar.environment import choose_device
 from soar.errors import UserError
 from soar.experiments.cache import Cache, Log
-from soar.experiments.hashing import is_hash_of, recipe_hash
+from soar.experiments.hashing import recipe_hash
 from soar.runs import Run
 
 
@@ -31,11 +31,12 @@ def train(key: str, payload: dict[str, Any], log: Log) -> None:
     """
     cache = Cache(Path(payload["cache"]))
     recipe = recipes.from_table(payload["recipe"], f"job {key}")
+    own = recipe_hash(recipe, payload["start"])
+    if own != key:
+        raise UserError(f"job {key}: its recipe has another hash, {own}")
     if payload["start"]:
         folder = str(cache.network(payload["start"]))
         recipe = replace(recipe, training=replace(recipe.training, start_from=folder))
-    if not is_hash_of(key, recipe):
-        raise UserError(f"job {key}: its recipe has another hash, {recipe_hash(recipe, payload['start'])}")
     with cache.reserved(key, log):
         condition = cache.condition(key)
         if condition.name == "damaged":
