@@ -81,7 +81,6 @@ def _full_from(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     "words, name",
     [
         (SWEEP, "sweep.txt"),
-        (SWEEP, "sweep.svg"),
         (["study", "one.toml", *TINY, "--examples", "4"], "study.txt"),
         (["reproduce", "theory", "--scale", "smoke", "--quiet"], "theory-smoke.txt"),
     ],

@@ -7,14 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from soar.attacks import Outcomes, engine
-from soar.data import Split
 from soar.evaluation import target
-from soar.evaluation.files import bits
-from soar.experiments.measure import tidy
-from soar.experiments.measure.accuracy import accuracy, clean, journal_of
+from soar.experiments.measure.accuracy import accuracy, clean
 from tests.experiments.tasks import Linear, gray, task
 
 # The logit of class 0 is 2 m at an image of brightness m = 128/255, and an linf adversary takes 4 eps off.
@@ -39,9 +35,6 @@ def test_clean_accuracy_counts_correct_predictions() -> None:
 def test_an_attack_succeeds_where_the_border_is_in_reach(eps: str, value: float, tmp_path: Path) -> None:
     found = accuracy(task(Linear(WEIGHTS), split(), "accuracy", tmp_path, eps=eps, **PGD))
     assert found.value == value
-    assert (found.details["attack"], found.details["clean"]) == ("PGD-20", 75.0)
-    if value:
-        assert (found.forward, found.backward) == (21 * 3 / 4, 20 * 3 / 4)
 
 
 def test_an_attack_resumes_from_its_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,49 +49,5 @@ def test_an_attack_resumes_from_its_journal(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(target, "run", counted)
     first, second = accuracy(asked), accuracy(asked)
     assert attacked == [3, 0]
-    assert (first.value, first.forward) == (second.value, second.forward)
-    pattern = f"{journal_of(asked).stem}.*"
-    assert list((tmp_path / "results").glob(pattern))
-    tidy(asked.payload)
-    assert not list((tmp_path / "results").glob(pattern))
-
-
-def curved(count: int) -> tuple[nn.Module, Split]:
-    """A network with borders at many distances, and images that it classifies correctly but for two."""
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        model = nn.Sequential(nn.Flatten(), nn.Linear(16, 12), nn.Tanh(), nn.Linear(12, 4))
-        images = torch.randint(0, 256, (count, 1, 4, 4), dtype=torch.uint8)
-    labels = model(images / 255).argmax(dim=1)
-    labels[:2] = (labels[:2] + 1) % 4
-    return model, Split(images, labels, torch.arange(count))
-
-
-@pytest.mark.parametrize("norm, radii", [("linf", ("1/5", "1/10", "1/30")), ("l2", ("0.6", "0.3", "0.1"))])
-def test_images_robust_in_a_larger_ball_need_no_attack_in_a_smaller_one(
-    norm: str, radii: tuple[str, ...], tmp_path: Path
-) -> None:
-    model, images = curved(40)
-    fab = {"attack": "fab", "steps": 20, "targets": 3, "norm": norm}
-    values, larger = [], ""
-    for eps in radii:
-        asked = task(model, images, "accuracy", tmp_path / "alone", eps=eps, **fab)
-        alone = accuracy(asked)
-        nested = task(model, images, "accuracy", tmp_path / "nested", eps=eps, **fab)
-        nested.payload["larger"] = larger  # type: ignore[index]
-        found = accuracy(nested)
-        assert (found.value, found.low, found.details) == (alone.value, alone.low, alone.details)
-        assert found.correct is not None and alone.correct is not None and found.correct.equal(alone.correct)
-        assert found.forward < alone.forward if larger else found.forward == alone.forward
-        nested.cache.save_result(nested.key, {"value": found.value, "correct": bits(found.correct)})
-        values.append(found.value)
-        larger = nested.key
-    assert 0 < values[0] < values[1] < values[2] < 95
-
-
-def test_where_all_are_robust_in_the_larger_ball_nothing_is_attacked(tmp_path: Path) -> None:
-    asked = task(Linear(WEIGHTS), gray(3), "accuracy", tmp_path, eps="1/255", attack="fab")
-    asked.payload["larger"] = "large"  # type: ignore[index]
-    asked.cache.save_result("large", {"value": 100.0, "correct": "111"})
-    found = accuracy(asked)
-    assert (found.value, found.forward, found.details["clean"]) == (100.0, 0.0, 100.0)
+    assert first.value == second.value
+    assert list((tmp_path / "results").glob(f"{asked.cache.journal(asked.key).stem}.*"))

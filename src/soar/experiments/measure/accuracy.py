@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from soar.attacks.attack import ATTACKS, Attack
 from soar.evaluation import Assessment, evaluate
 from soar.evaluation.assessment import WORST
-from soar.evaluation.files import from_bits
 from soar.evaluation.journal import remove_journals
 from soar.evaluation.suites import resolve
 from soar.experiments.measure.task import BATCH, Found, Task, share
@@ -27,29 +24,19 @@ def clean(task: Task) -> Found:
 
 def accuracy(task: Task) -> Found:
     """Return the accuracy under one attack."""
-    attack, target, known = attack_of(task.options), task.target, _robust_in_larger_ball(task)
-    if bool(known.all()):
-        return share(known, forward=0.0, attack=attack.label, clean=100.0, notes=[])
-    correct, rows = known.clone(), (~known).nonzero()[:, 0]
-    some = target.subset(rows)
+    target = task.target
     found = evaluate(
-        some.model,
-        some.data,
-        some.threat,
-        attack,
+        target.model,
+        target.data,
+        target.threat,
+        attack_of(task.options),
         seed=task.seed,
         batch_size=BATCH,
         progress="plain",
-        journal=journal_of(task),
+        journal=task.cache.journal(task.key),
         check=False,
     )
-    (result,) = found.attacks
-    correct[rows] = result.robust
-    clean_correct = int(known.sum()) + int(found.correct.sum())
-    notes = [note.message for note in found.notes]
-    about = {"attack": result.label, "clean": 100 * clean_correct / len(known), "notes": notes}
-    forward, backward = (passes * len(rows) / len(known) for passes in found.passes(result.label))
-    return share(correct, forward=forward, backward=backward, **about)
+    return share(found.attacks[0].robust)
 
 
 def assessment(task: Task) -> Found:
@@ -87,13 +74,6 @@ def _of_assessment(found: Assessment) -> Found:
     return Found(worst.value, worst.low, worst.high, worst.correct, parts=parts)
 
 
-def _robust_in_larger_ball(task: Task) -> Tensor:
-    """Return which examples an attack in a larger ball did not break, where that settles this one."""
-    larger = task.payload.get("larger")
-    result = task.cache.load_result(larger) if larger else None
-    return from_bits(result["correct"]) if result else torch.zeros(len(task.target), dtype=torch.bool)
-
-
 def attack_of(options: dict[str, Any]) -> Attack[Any]:
     """Build the attack that a measurement's options name.
 
@@ -102,8 +82,3 @@ def attack_of(options: dict[str, Any]) -> Attack[Any]:
     """
     numbers = {key: value for key, value in options.items() if key not in _OF_THE_THREAT}
     return ATTACKS.build(options["attack"], numbers)
-
-
-def journal_of(task: Task) -> Path:
-    """Return the file in which the outcomes of an unfinished attack are noted."""
-    return task.cache.result(task.key).with_suffix(".partial.jsonl")
