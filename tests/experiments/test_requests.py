@@ -106,6 +106,16 @@ def test_only_what_takes_times_wants_no_other_job_beside_it(tmp_path: Path) -> N
         assert {job.alone for job in jobs(smoke(table), Cache(tmp_path))} == {alone}
 
 
+def test_fab_in_a_smaller_ball_waits_for_the_larger_one_and_no_other_attack_does(tmp_path: Path) -> None:
+    found = jobs(smoke("autoattack_linf"), Cache(tmp_path), only=["SOAR"])
+    asked = {job.title.split(" of ")[0]: job for job in found if job.kind == "measure"}
+    for small, large in (("4/255", "6/255"), ("6/255", "8/255")):
+        assert asked[f"FAB-T@{small}"].payload["larger"] == asked[f"FAB-T@{large}"].key
+        assert asked[f"FAB-T@{large}"].key in asked[f"FAB-T@{small}"].needs
+    others = [job for name, job in asked.items() if not name.startswith("FAB-T@")] + [asked["FAB-T@8/255"]]
+    assert all("larger" not in job.payload and len(job.needs) == 1 for job in others)
+
+
 def test_keys_of_measurements_tell_everything_apart() -> None:
     base = Measurement(kind="accuracy", options={"attack": "pgd", "steps": 20}, examples=500)
     made = [

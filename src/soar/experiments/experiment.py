@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,25 @@ class Measurement:
         options, sources = dict(self.options), list(source_keys)
         content = [VERSION, self.kind, options, network_key, sources, self.examples, seed]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    def in_larger_ball(self, others: Iterable[Measurement]) -> Measurement | None:
+        """Return the same measurement in the next larger ball, if robust there implies robust here.
+
+        That holds for FAB without restarts: its path to the decision boundary does not depend on eps, which
+        only sets the distance at which it may stop. For other attacks a larger ball implies nothing.
+
+        >>> small, large = (
+        ...     Measurement(kind="accuracy", options={"attack": "fab", "eps": eps}) for eps in ("1/2", "2/3")
+        ... )
+        >>> small.in_larger_ball([small, large]) == large, large.in_larger_ball([small, large])
+        (True, None)
+        """
+        if self.options.get("attack") != "fab" or self.options.get("restarts", 1) > 1:
+            return None
+        eps = self.options["eps"]
+        same = [one for one in others if replace(one, options={**one.options, "eps": eps}) == self]
+        larger = [one for one in same if Fraction(one.options["eps"]) > Fraction(eps)]
+        return min(larger, key=lambda one: Fraction(one.options["eps"]), default=None)
 
 
 @dataclass(frozen=True, kw_only=True)

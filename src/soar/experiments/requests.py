@@ -24,6 +24,8 @@ class Request(NamedTuple):
     network: Network | None
     sources: dict[str, Network]
     seed: int
+    larger: Measurement | None = None
+    """the same measurement in a larger ball, where that settles a part of this one"""
 
     @property
     def key(self) -> str:
@@ -51,7 +53,8 @@ def requests(experiment: Experiment, only: Collection[str] = ()) -> Iterator[Req
                 network = network.with_weights(row.weights)
             for column, measurement in row.columns.items():
                 sources = {name: experiment.networks[name].with_seed(seed) for name in measurement.sources}
-                yield Request(row.name, column, measurement, network, sources, seed)
+                larger = measurement.in_larger_ball(row.columns.values())
+                yield Request(row.name, column, measurement, network, sources, seed, larger)
 
 
 def jobs(
@@ -92,6 +95,8 @@ def jobs(
             continue
         if request.measurement.kind == "transfer":
             needs.append(_points(request, common, found))
+        if request.larger:
+            needs.append(request._replace(measurement=request.larger).key)
         job = _measuring(request, common, tuple(dict.fromkeys(needs)))
         found.setdefault(job.key, job)
     return list(found.values())
@@ -141,6 +146,8 @@ def _measuring(request: Request, common: dict[str, Any], needs: tuple[str, ...])
     }
     if measured is not None and measured.weights:
         payload["given"] = {"weights": measured.weights, "recipe": _plain(measured.recipe)}
+    if request.larger:
+        payload["larger"] = request._replace(measurement=request.larger).key
     # A measurement with parts is one job for several columns.
     what = measurement.kind if measurement.part else request.column
     return Job(

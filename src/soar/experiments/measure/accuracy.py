@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from soar.attacks.attack import ATTACKS, Attack
 from soar.evaluation import Assessment, evaluate
 from soar.evaluation.assessment import WORST
+from soar.evaluation.files import from_bits
 from soar.evaluation.journal import remove_journals
 from soar.evaluation.suites import resolve
 from soar.experiments.measure.task import BATCH, Found, Task, share
@@ -24,7 +26,11 @@ def clean(task: Task) -> Found:
 
 def accuracy(task: Task) -> Found:
     """Return the accuracy under one attack."""
-    target = task.target
+    correct = _robust_in_larger_ball(task)
+    if bool(correct.all()):
+        return share(correct)
+    rows = ~correct
+    target = task.target.subset(rows)
     found = evaluate(
         target.model,
         target.data,
@@ -36,7 +42,8 @@ def accuracy(task: Task) -> Found:
         journal=task.cache.journal(task.key),
         check=False,
     )
-    return share(found.attacks[0].robust)
+    correct[rows] = found.attacks[0].robust
+    return share(correct)
 
 
 def assessment(task: Task) -> Found:
@@ -72,6 +79,13 @@ def _of_assessment(found: Assessment) -> Found:
     parts = {name: share(found.survivors(name)) for name in found.names}
     worst = parts[WORST]
     return Found(worst.value, worst.low, worst.high, worst.correct, parts=parts)
+
+
+def _robust_in_larger_ball(task: Task) -> Tensor:
+    """Return which examples an attack in a larger ball did not break, where that settles this one."""
+    larger = task.payload.get("larger")
+    result = task.cache.load_result(larger) if larger else None
+    return from_bits(result["correct"]) if result else torch.zeros(len(task.target), dtype=torch.bool)
 
 
 def attack_of(options: dict[str, Any]) -> Attack[Any]:
