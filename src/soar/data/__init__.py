@@ -31,7 +31,17 @@ _HOMES = {
     "load": "loading",
 }
 
-__all__ = [*_HOMES]
+__all__ = [
+    "DATASETS",
+    "Augmentation",
+    "Batch",
+    "Dataset",
+    "Split",
+    "batches_per_epoch",
+    "load",
+    "to_unit",
+    "training_batches",
+]
 
 
 def __getattr__(name: str) -> object:
