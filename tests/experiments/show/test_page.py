@@ -38,6 +38,16 @@ def test_the_page_is_the_same_when_it_is_made_again(tmp_path: Path) -> None:
     assert build(tmp_path).read_bytes() == first
 
 
+def test_charts_are_shown_where_they_lie_beside_the_numbers(tmp_path: Path) -> None:
+    result().save(tmp_path / "adv_linf-small.json")
+    result(name="foar").save(tmp_path / "foar-small.json")
+    (tmp_path / "adv_linf-small.svg").write_text("<svg/>")
+    text = build(tmp_path).read_text()
+    assert re.findall(r"^!\[.*", text, re.MULTILINE) == ["![paper and ours, adv_linf](adv_linf-small.svg)"]
+    (tmp_path / "foar-small-curves.svg").write_text("<svg/>")
+    assert f"![accuracy along {result().row_key}, foar](foar-small-curves.svg)" in build(tmp_path).read_text()
+
+
 @pytest.mark.parametrize(
     "files, message",
     [

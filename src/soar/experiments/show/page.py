@@ -20,7 +20,7 @@ _MARKS = {"held": "✓", "not held": "✗", "undecided": "?"}
 
 
 def build(folder: Path) -> Path:
-    """Make a page of all results in a folder.
+    """Make a page of all results in a folder, with the charts of them that lie there.
 
     Args:
         folder: holds TABLE-SCALE.json files as `soar reproduce` writes them
@@ -39,7 +39,7 @@ def build(folder: Path) -> Path:
     results.sort(key=lambda result: (tables().index(result.name), result.scale))
     pairs = [(result, judge(load(result.name, scale=result.scale).claims, result)) for result in results]
     page = folder / "README.md"
-    lines = [*_head(pairs), *(line for pair in pairs for line in _section(*pair))]
+    lines = [*_head(pairs), *(line for pair in pairs for line in _section(*pair, folder))]
     files.write(page, "\n".join(lines) + "\n")
     return page
 
@@ -88,7 +88,7 @@ def _head(pairs: Sequence[tuple[Result, Sequence[Judged]]]) -> list[str]:
     return lines
 
 
-def _section(result: Result, found: Sequence[Judged]) -> list[str]:
+def _section(result: Result, found: Sequence[Judged], folder: Path) -> list[str]:
     lines = [
         f"## {result.file_name}",
         "",
@@ -106,6 +106,13 @@ def _section(result: Result, found: Sequence[Judged]) -> list[str]:
         lines += [f"{selection(result)}.", ""]
     for places, reason, commands in missing(result):
         lines.append(f"- missing: {places}: {reason}" + "".join(f"; `{one}`" for one in commands))
+    charts = {
+        f"{result.file_name}-curves.svg": f"accuracy along {result.row_key}",
+        f"{result.file_name}.svg": "paper and ours",
+    }
+    for name, what in charts.items():
+        if (folder / name).is_file():
+            lines += ["", f"![{what}, {result.name}]({name})"]
     return [*lines, "", *_claims(found)]
 
 
