@@ -142,3 +142,4 @@ def initialize(network: nn.Module) -> None:
 
 
 wide_resnet = WideResNet
+"""builds the network, under the name that recipes use"""
