@@ -122,7 +122,7 @@ def table() -> list[Row]:
     full = replace(imagenet, updates=(larger,), validation=None, parameters=25_557_032)
 
     def row(task: str, hardware: str, cost: TrainingCost, processes: int, rate: float, size: float) -> Row:
-        return Row(task, hardware, cost.at_rate(rate).among(processes), size)
+        return Row(task, hardware, replace(cost, processes=processes).at_rate(rate), size)
 
     small_images, large_images = 50_000 * 3 * 32**2, 1_281_167 * 3 * 64**2
     return [

@@ -242,16 +242,6 @@ def test_a_folder_that_takes_no_files_is_refused(tmp_path: Path) -> None:
         ready_folder(Path("/proc"), "--output")
 
 
-def test_what_was_written_apart_is_moved_to_a_place_that_is_free(tmp_path: Path) -> None:
-    with temporary_folder(tmp_path) as folder:
-        (folder / "model").mkdir()
-        files.move(folder / "model", tmp_path / "model")
-        (folder / "again").mkdir()
-        with pytest.raises(FileError, match=r"model exists already; choose another name"):
-            files.move(folder / "again", tmp_path / "model")
-    assert names(tmp_path) == ["model"]
-
-
 # What writes by itself, and why: this module, logs that grow, unfinished downloads, and a counter of Linux.
 WRITERS = {"files.py", "evaluation/journal.py", "training/tracking.py", "data/download.py", "cost/step.py"}
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from soar.data import Split, fashion_mnist
+from soar.data import Split, published
 from soar.data.files import BUNDLED_FOLDER
 
 
@@ -26,7 +26,7 @@ def first_of_each_class(part: Split, *, count: int) -> Split:
 
 def main(source: Path) -> None:
     """Write train.png, test.png and labels.npz beside the license in the package."""
-    full = fashion_mnist.read(source)
+    full = published.fashion_mnist(source)
     parts = {
         "train": first_of_each_class(full.train, count=1000),
         "test": first_of_each_class(full.test, count=200),

@@ -99,11 +99,6 @@ class World:
             for tensor in tensors:
                 dist.broadcast(tensor, 0)
 
-    def barrier(self) -> None:
-        """Wait for all processes."""
-        if self.size > 1:
-            dist.barrier()
-
 
 def current() -> World:
     """Return the world of the process group or, before it exists, of the variables that torchrun sets."""

@@ -84,19 +84,6 @@ def temporary_folder(parent: Path) -> Iterator[Path]:
         yield folder
 
 
-def move(written: Path, path: Path) -> None:
-    """Move something from a temporary folder to where it belongs, and where nothing may be yet.
-
-    Raises:
-        FileError: if something is there, or it cannot be moved
-    """
-    with _errors_about(path):
-        if os.path.lexists(path):
-            raise FileError(f"{path} exists already; choose another name")
-        os.rename(written, path)
-        sync(path.parent)
-
-
 def clean(folder: Path) -> None:
     """Remove the temporary folders of processes that were killed while they wrote here."""
     for path in folder.glob(f"{_PREFIX}*{_SUFFIX}"):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
 
+from soar.experiments.jobs import Job
 from soar.experiments.local import Local
 from soar.experiments.worker import perform
 from tests.experiments.made import Pretender
@@ -21,6 +24,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> Pretender:
     """Do jobs in this process, which needs no time to start."""
-    executor = Pretender(lambda job: perform(job, lambda _: None))
+
+    def work(job: Job) -> None:
+        # The progress of a process of its own is not on the screen.
+        with redirect_stderr(io.StringIO()):
+            perform(job, lambda _: None)
+
+    executor = Pretender(work)
     monkeypatch.setattr(Local, "run", lambda _, jobs, listen: executor.run(jobs, listen))
     return executor

@@ -9,7 +9,6 @@ import torch
 
 from soar import runs
 from soar.cli.main import main
-from soar.interop import load_folder
 from tests.cli.tiny import TINY
 
 
@@ -35,9 +34,6 @@ def test_a_run_is_exported_and_answers_the_same(
         warnings.simplefilter("ignore", DeprecationWarning)
         script = torch.jit.load(folder / "net.pt")
     assert torch.allclose(script(images), wanted, atol=1e-5)
-    assert main(["export", str(run), "--format", "folder", "-o", "net"]) == 0
-    assert capsys.readouterr().out == "saved net\n"
-    assert torch.equal(load_folder(folder / "net")(images), wanted)
 
 
 @pytest.mark.parametrize("kind", ["onnx", "torch-export"])
@@ -60,8 +56,6 @@ def test_a_model_from_elsewhere_is_exported(
     assert "--model needs --data too" in capsys.readouterr().err
     words += ["--data", "fashion-mnist-sample"]
     assert main([*words, "--format", "torchscript", "-o", "net.pt"]) == 0
-    assert main([*words, "--format", "folder", "-o", "net"]) == 2
-    assert "--format folder: got --model, expected a run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -69,9 +63,8 @@ def test_a_model_from_elsewhere_is_exported(
     [
         (["--format", "onnx", "-o", "x"], "which model? Give a run folder"),
         (["RUN", "--format", "onnx", "-o", "taken"], "--output: taken exists already; choose another name"),
-        (["RUN", "--format", "folder", "-o", "taken"], "taken exists already; choose another name"),
         (["RUN", "--weights", "w", "--format", "onnx", "-o", "x"], "--weights goes with --model"),
-        (["RUN", "--data", "d", "--format", "folder", "-o", "x"], "--data goes with --model"),
+        (["RUN", "--data", "d", "--format", "onnx", "-o", "x"], "--data goes with --model"),
         (["RUN", "--model", "a:b", "--format", "onnx", "-o", "x"], "got both the run"),
         (["nowhere", "--format", "onnx", "-o", "x"], "nowhere: not a run folder"),
     ],

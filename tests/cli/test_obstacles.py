@@ -19,13 +19,12 @@ COMMANDS = {
     "diagnose": ["diagnose", "run", *FEW],
     "report": ["report", "run", *FEW],
     "export": ["export", "run", "--format", "torchscript", "-o", "run/model.ts"],
-    "folder": ["export", "run", "--format", "folder", "-o", "run/model"],
     "study": ["study", "starts", *TINY, "--examples", "6", "--output", "run/study"],
     "sweep": ["sweep", "demo-robust", *TINY[:-3], "--grid", "lr=0.1", "--cache", "run/cache", "--quiet"],
     "reproduce": ["reproduce", "theory", "--scale", "smoke", "--cache", "run/cache", "--quiet"],
     "fetch": ["data", "fetch", "cifar10", "--root", "run/data", "--quiet"],
 }
-READERS = {name: COMMANDS[name] for name in ("resume", "evaluate", "diagnose", "report", "export", "folder")}
+READERS = {name: COMMANDS[name] for name in ("resume", "evaluate", "diagnose", "report", "export")}
 
 
 @pytest.fixture(scope="module")

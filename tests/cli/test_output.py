@@ -36,7 +36,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["diagnose", "run", "--output", "file/x.json"], "--output"),
         (["report", "run", "--output", "file/x.html"], "--output"),
         (["export", "run", "--format", "onnx", "--output", "file/x.onnx"], "--output"),
-        (["export", "run", "--format", "folder", "--output", "file/x"], "--output"),
         (["study", "starts", "--output", "file/x"], "--output"),
         (["demo", "--output", "file/x"], "--output"),
         (["bench", "step", "--output", "file/x.json"], "--output"),
@@ -81,7 +80,6 @@ def _full_from(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     "words, name",
     [
         (SWEEP, "sweep.txt"),
-        (SWEEP, "sweep.svg"),
         (["study", "one.toml", *TINY, "--examples", "4"], "study.txt"),
         (["reproduce", "theory", "--scale", "smoke", "--quiet"], "theory-smoke.txt"),
     ],

@@ -11,7 +11,7 @@ FOLDER = "cifar-10-batches-bin"
 SIZE = 6146
 _FIRST = f"{FOLDER}/data_batch_1.bin"
 _DAMAGED = r"cifar-10-binary\.tar\.gz: damaged \("
-_SPARE = "holds more than 1048576 bytes besides the files that are wanted"
+_SPARE = "holds more than the published files"
 
 
 def tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
@@ -47,13 +47,13 @@ def _header(made: tarfile.TarInfo) -> bytes:
 CASES: dict[str, tuple[Callable[[], bytes], str]] = {
     "wanted file as a bomb": (
         lambda: _long(_header(info(size=64 << 20)), 64 << 20),
-        "has 67108864 bytes, allowed",
+        _SPARE,
     ),
     "other file as a bomb": (lambda: _long(_header(info("other", 64 << 20)), 64 << 20), _SPARE),
     "announces a terabyte": (lambda: tar((info("other", 1 << 40), b"")), _SPARE),
     "wanted terabyte": (
         lambda: tar((info(size=1 << 40), b"")),
-        "has 1099511627776 bytes, allowed are at most 6146",
+        _SPARE,
     ),
     "200,000 members": (lambda: gzip.compress(_header(info("x", 0)) * 200_000, 1), _SPARE),
     "huge extended header": (
@@ -93,7 +93,7 @@ CASES: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "long file": (
         lambda: tar((info(size=SIZE + 1), bytes(SIZE + 1))),
-        "has 6147 bytes, allowed are at most 6146",
+        "more than the 6146 bytes that were published",
     ),
     "other contents": (lambda: tar((info(), bytes(SIZE))), "md5 is"),
     "cut in a file": (

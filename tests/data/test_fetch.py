@@ -1,5 +1,4 @@
 import gzip
-import hashlib
 import io
 import os
 import socket
@@ -13,19 +12,15 @@ from queue import Queue
 
 import pytest
 
-from soar.data import catalog, cifar10
+from soar.data import catalog
 from soar.data.fetch import ORIGINS, fetch, verify
-from soar.data.files import BUNDLED_FOLDER, File
+from soar.data.files import BUNDLED_FOLDER
 from soar.errors import UserError
 from soar.locks import lock
 from tests.data import hostile_servers
 from tests.data.server import Server, largest_file
-from tests.data.test_cifar10 import write_files
 from tests.data.test_npm import put_npm_on_path, write_package
-
-
-def described(name: str, contents: bytes) -> File:
-    return File(name, len(contents), hashlib.md5(contents).hexdigest())
+from tests.data.test_published import described, publish
 
 
 def names(folder: Path) -> list[str]:
@@ -47,11 +42,8 @@ def binaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes
     """Small files of CIFAR-10's layout, which the catalog takes for the published ones."""
     folder = tmp_path / "binaries"
     folder.mkdir()
-    write_files(folder)
-    contents = {file.name: (folder / file.name).read_bytes() for file in cifar10.FILES}
-    files = tuple(described(name, held) for name, held in contents.items())
-    monkeypatch.setitem(catalog.FETCHABLE, "cifar10", files)
-    return contents
+    publish("cifar10", folder, monkeypatch)
+    return {file.name: (folder / file.name).read_bytes() for file in catalog.FETCHABLE["cifar10"]}
 
 
 @pytest.fixture
@@ -108,7 +100,7 @@ def test_a_cut_archive_is_continued(archive: str, server: Server, tmp_path: Path
     server.cut_after = None
     folder = fetch("cifar10", tmp_path)
     assert server.asked[-1] == (archive, "bytes=900-")
-    assert names(folder) == sorted(file.name for file in cifar10.FILES)
+    assert names(folder) == sorted(file.name for file in catalog.FETCHABLE["cifar10"])
 
 
 @pytest.mark.parametrize("contents", [b"<html>log in first</html>", gzip.compress(b"no tar", mtime=0)])

@@ -12,14 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from soar.data import catalog, cifar10, download, files, folder, npz
+from soar.data import catalog, download, files, folder, npz
 from soar.data.dataset import Dataset
 from soar.data.fetch import fetch, verify
-from tests.data import hostile_archives, hostile_npz, hostile_pictures, hostile_servers, hostile_sets
+from tests.data import hostile_archives, hostile_npz, hostile_pictures, hostile_servers
 from tests.data.hostile import files_below, is_sound, mutated, outcome
 from tests.data.server import Server
-from tests.data.test_fetch import described
 from tests.data.test_files import make, short_name
+from tests.data.test_published import READERS, described, publish
+
+CONTENTS = (bytes([3]) + bytes(range(256)) * 12) * 2
 
 
 def check(found: Dataset | str, expected: str | None) -> None:
@@ -56,19 +58,7 @@ def test_pictures(tmp_path: Path, name: str) -> None:
     assert len(files_below(tmp_path)) == 2
 
 
-@pytest.mark.parametrize("name", hostile_sets.CASES)
-def test_files_of_named_data_sets(tmp_path: Path, name: str) -> None:
-    kind, make, expected = hostile_sets.CASES[name]
-    if kind == "mat":
-        pytest.importorskip("scipy.io")
-    for other, contents in hostile_sets.valid(kind).items():
-        (tmp_path / other).write_bytes(contents)
-    check(outcome(lambda: hostile_sets.READERS[kind](tmp_path)), None)
-    (tmp_path / hostile_sets.LAST[kind]).write_bytes(make())
-    check(outcome(lambda: hostile_sets.READERS[kind](tmp_path)), expected)
-
-
-def written(root: Path, kind: str) -> tuple[Callable[[], Dataset], Path]:
+def written(root: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Callable[[], Dataset], Path]:
     """Write a small dataset of some format; return how it is read, and one of its files."""
     if kind == "npz":
         (root / "file.npz").write_bytes(hostile_npz.saved())
@@ -82,28 +72,25 @@ def written(root: Path, kind: str) -> tuple[Callable[[], Dataset], Path]:
         for place in ("0", "1"):
             (held / f"{place}.{kind}").write_bytes(hostile_pictures.drawn(kind))
         return lambda: folder.read(root), held / f"1.{kind}"
-    if kind == "mat":
-        pytest.importorskip("scipy.io")
-    for name, contents in hostile_sets.valid(kind).items():
-        (root / name).write_bytes(contents)
-    return lambda: hostile_sets.READERS[kind](root), root / hostile_sets.LAST[kind]
+    publish(kind, root, monkeypatch)
+    return lambda: READERS[kind](root), root / catalog.FETCHABLE[kind][-1].name
 
 
-KINDS = ("npz", "npz packed", *hostile_pictures.FORMATS, *hostile_sets.READERS)
+KINDS = ("npz", "npz packed", *hostile_pictures.FORMATS, *READERS)
 
 
 @pytest.mark.parametrize("seed", range(14))
 @pytest.mark.parametrize("kind", KINDS)
-def test_damaged_files(tmp_path: Path, kind: str, seed: int) -> None:
-    read, path = written(tmp_path, kind)
+def test_damaged_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, seed: int) -> None:
+    read, path = written(tmp_path, kind, monkeypatch)
     path.write_bytes(mutated(path.read_bytes(), seed))
     check(outcome(read), hostile_pictures.EITHER)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_many_damaged_files(tmp_path: Path, kind: str) -> None:
-    read, path = written(tmp_path, kind)
+def test_many_damaged_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    read, path = written(tmp_path, kind, monkeypatch)
     contents = path.read_bytes()
     for seed in range(14, 1000):
         path.write_bytes(mutated(contents, seed))
@@ -111,9 +98,11 @@ def test_many_damaged_files(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("instead", ["pipe", "folder", "socket", "device", "loop", "nothing"])
-@pytest.mark.parametrize("kind", ["npz", "png", *hostile_sets.READERS])
-def test_something_else_than_a_file(tmp_path: Path, kind: str, instead: str) -> None:
-    read, path = written(tmp_path, kind)
+@pytest.mark.parametrize("kind", ["npz", "png", *READERS])
+def test_something_else_than_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, instead: str
+) -> None:
+    read, path = written(tmp_path, kind, monkeypatch)
     path.unlink()
     if instead == "nothing" and kind == "png":
         path.symlink_to("gone.png")
@@ -269,7 +258,7 @@ def test_origins(tmp_path: Path, origin: str, expected: str) -> None:
 
 @pytest.fixture
 def _small_cifar10(monkeypatch: pytest.MonkeyPatch) -> None:
-    contents = {file.name: hostile_sets.RECORD * 2 for file in cifar10.FILES}
+    contents = {file.name: CONTENTS for file in catalog.FETCHABLE["cifar10"]}
     files = tuple(described(name, held) for name, held in contents.items())
     monkeypatch.setitem(catalog.FETCHABLE, "cifar10", files)
 
@@ -294,8 +283,8 @@ def test_archives(tmp_path: Path, server: Server, name: str, from_folder: bool) 
 @pytest.mark.parametrize("seed", range(14))
 def test_damaged_archives(tmp_path: Path, seed: int) -> None:
     members = [
-        (hostile_archives.info(f"{hostile_archives.FOLDER}/{file.name}"), hostile_sets.RECORD * 2)
-        for file in cifar10.FILES
+        (hostile_archives.info(f"{hostile_archives.FOLDER}/{file.name}"), CONTENTS)
+        for file in catalog.FETCHABLE["cifar10"]
     ]
     source = tmp_path / "source"
     source.mkdir()
@@ -303,7 +292,7 @@ def test_damaged_archives(tmp_path: Path, seed: int) -> None:
     found = outcome(lambda: fetch("cifar10", tmp_path / "root", origin=str(source)))
     states = {state for _, state in verify("cifar10", tmp_path / "root")}
     assert states <= ({"ok", "missing"} if isinstance(found, str) else {"ok"})
-    names = {file.name for file in cifar10.FILES}
+    names = {file.name for file in catalog.FETCHABLE["cifar10"]}
     assert {Path(path).name for path in files_below(tmp_path / "root")} <= names
 
 

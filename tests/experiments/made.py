@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from soar import recipes
+from soar.experiments.cache import Cache
+from soar.experiments.experiment import Experiment, TableRow
 from soar.experiments.jobs import Ending, Event, Job
 from soar.experiments.result import Cell, Result
 
@@ -22,13 +24,14 @@ def measuring(key: str, *needs: str, seconds: float = 5) -> Job:
     return Job(key=key, kind="measure", title=f"measure {key}", payload={}, needs=needs, seconds=seconds)
 
 
-class Store:
+class Store(Cache):
     """Holds whatever keys it is told to hold."""
 
     def __init__(self, *keys: str) -> None:
+        super().__init__(Path())
         self.keys = set(keys)
 
-    def is_trained(self, key: str, recipe: Any) -> bool:
+    def is_trained(self, key: str) -> bool:
         return key in self.keys
 
     def load_result(self, key: str) -> dict[str, Any] | None:
@@ -89,6 +92,10 @@ def result(**changes: Any) -> Result:
         "rows": rows,
     }
     return Result(**{**fields, **changes})
+
+
+def row_of(experiment: Experiment, name: str) -> TableRow:
+    return next(row for row in experiment.rows if row.name == name)
 
 
 def write_file(path: Path, text: str) -> None:

@@ -22,7 +22,7 @@ def printed(table: Experiment) -> Result:
     """
     images = 0
     if table.unit == "percent" and table.name != "confidence":
-        images = _TEST_IMAGES[next(iter(table.trainings.values())).recipe.data.name]
+        images = _TEST_IMAGES[next(iter(table.networks.values())).recipe.data.name]
     rows = {
         row.name: {
             column: _as_measured(

@@ -16,7 +16,7 @@ SMALL = load("adv_linf", scale="small")
 
 
 def test_pgd_training_takes_the_passes_that_are_counted() -> None:
-    adv, standard = (SMALL.network(name).recipe for name in ("adv", "standard"))
+    adv, standard = (SMALL.networks[name].recipe for name in ("adv", "standard"))
     ratio = count_objective("adversarial", steps=10).work / count_objective("standard").work
     expected = ratio * training_images(adv) / training_images(standard)
     assert train_seconds(adv) / train_seconds(standard) == pytest.approx(expected)
@@ -38,7 +38,7 @@ def test_a_training_that_stops_early_is_short() -> None:
 
 
 def test_attacks_take_as_long_as_their_budget() -> None:
-    recipe = SMALL.network("adv").recipe
+    recipe = SMALL.networks["adv"].recipe
 
     def work(kind: str, **options: object) -> float:
         asked = Measurement(kind=kind, options=options, examples=500)
@@ -53,11 +53,3 @@ def test_attacks_take_as_long_as_their_budget() -> None:
     assert work("points", steps=20) == pytest.approx(60 * work("clean")), "a gradient costs two more passes"
     suite = ["pgd:steps=20", "pgd:steps=20,loss=margin"]
     assert work("assessment", attacks=suite) == pytest.approx(2 * attack("pgd", steps=20))
-
-
-def test_costs_of_a_tiny_network_take_seconds_and_those_of_a_large_one_minutes() -> None:
-    def seconds(scale: str) -> float:
-        rows = load("cost", scale=scale).rows
-        return sum(measure_seconds(one, None) for row in rows for one in row.columns.values())
-
-    assert seconds("smoke") < 120 < seconds("small") < 600 < seconds("paper")

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from soar.experiments.jobs import Ending, Event, Job, JobQueue
 
 DONE = Ending("done")
@@ -30,18 +28,6 @@ def test_what_is_needed_comes_first() -> None:
         assert started(queue) is None
         queue.end(job(key), DONE)
     assert queue.is_empty and [*queue.endings] == ["a", "b", "c"]
-
-
-def test_the_longest_chain_of_work_comes_first_and_then_the_given_order() -> None:
-    jobs = [
-        job("x"),
-        job("y"),
-        job("long", seconds=5),
-        job("root", seconds=1),
-        job("leaf", "root", seconds=9),
-    ]
-    queue = JobQueue(jobs, lambda _: None)
-    assert [started(queue) for _ in range(5)] == ["root", "long", "x", "y", None]
 
 
 def test_a_job_that_measures_times_waits_until_nothing_else_runs_and_keeps_others_waiting() -> None:
@@ -86,8 +72,3 @@ def test_a_wide_job_waits_for_room_or_runs_alone() -> None:
     assert started(queue, room=2) is None
     found = queue.start([], 2)
     assert found is not None and found.processes == 4
-
-
-def test_a_circle_is_refused() -> None:
-    with pytest.raises(ValueError, match="cycle"):
-        JobQueue([job("a", "b"), job("b", "a")], lambda _: None)

@@ -13,6 +13,7 @@ from soar.errors import UserError
 from soar.experiments.experiment import Experiment, Measurement
 from soar.experiments.loading import folder_name, load, studies
 from soar.experiments.measure import KINDS
+from tests.experiments.made import row_of
 
 TABLE: dict[str, Any] = {
     "title": "two training runs",
@@ -64,7 +65,7 @@ def made(folder: Path, table: dict[str, Any], **options: Any) -> Experiment:
 @pytest.mark.parametrize("name", studies())
 def test_every_shipped_study_trains_on_one_data_set_with_one_threat(name: str) -> None:
     study = load(name)
-    made = [training.recipe for training in study.trainings.values()]
+    made = [training.recipe for training in study.networks.values()]
     assert len({recipe.data.name for recipe in made}) == 1
     assert len({recipe.threat for recipe in made}) == 1
     assert study.title and not study.scale
@@ -75,21 +76,21 @@ def test_every_shipped_study_trains_on_one_data_set_with_one_threat(name: str) -
 
 def test_a_row_overrides_the_file_which_overrides_the_recipe(tmp_path: Path) -> None:
     found = made(tmp_path, TABLE)
-    standard, soar, pgd = (found.trainings[row.name] for row in found.rows)
+    standard, soar, pgd = (found.networks[row.name] for row in found.rows)
     assert (standard.recipe.training.epochs, standard.recipe.seed) == (2, 3)
-    assert (standard.title, standard.about, standard.start) == ("standard", "no defense", "")
+    assert (standard.title, standard.about, standard.start) == ("standard", "no defense", None)
     plain = recipes.load("demo-soar").objective
     assert soar.recipe.objective == {**plain, "step": 1.0} and "step" not in plain
-    assert (soar.start, soar.recipe.training.start_from) == ("standard", None)
+    assert (soar.start, soar.recipe.training.start_from) == (standard, None)
     assert pgd.recipe.objective == {"name": "adversarial", "steps": 2} and pgd.recipe.seed == 4
-    flagged = made(tmp_path, TABLE, flags=("--seed", "9", "--epochs", "1")).trainings["PGD"].recipe
+    flagged = made(tmp_path, TABLE, flags=("--seed", "9", "--epochs", "1")).networks["PGD"].recipe
     assert (flagged.seed, flagged.training.epochs) == (9, 1)
 
 
 def test_weights_of_another_run_are_kept_where_no_row_is_started_from(tmp_path: Path) -> None:
     rows = [{"name": "one"}, {"name": "other", "start_from": "one"}]
     found = made(tmp_path, {"title": "", "recipe": "cifar10-foar-small", "rows": rows})
-    starts = [one.recipe.training.start_from for one in found.trainings.values()]
+    starts = [one.recipe.training.start_from for one in found.networks.values()]
     assert starts == ["runs/cifar10-standard-small", None]
 
 
@@ -109,8 +110,8 @@ def test_a_file_without_columns_assesses_and_shows_the_time(tmp_path: Path) -> N
 
 def test_the_row_of_a_source_leaves_its_column_out() -> None:
     found = load("starts")
-    assert "transfer" not in found.row("source").columns
-    transfer = found.row("standard").columns["transfer"]
+    assert "transfer" not in row_of(found, "source").columns
+    transfer = row_of(found, "standard").columns["transfer"]
     assert (transfer.options, transfer.sources) == ({"attack": "pgd", "steps": 20}, ("source",))
 
 
@@ -124,7 +125,7 @@ def test_a_scale_chooses_values_and_limits_them(tmp_path: Path) -> None:
     assert [one.examples for one in pgd] == [8, 500, 10_000]
     assert [one.rows[0].columns["Square"].examples for one in found.values()] == [8, 200, 10_000]
     assert all(one.rows[0].columns["clean"].options == {} for one in found.values())
-    smoke, small, paper = (one.trainings["plain"].recipe for one in found.values())
+    smoke, small, paper = (one.networks["plain"].recipe for one in found.values())
     assert (smoke.training.max_steps, small.training.max_steps) == (3, None)
     assert smoke.model == {**small.model, "width": 4}, "only what a recipe has is limited"
     assert (small.data.name, paper.data.name) == ("fashion-mnist-sample", "cifar10")
@@ -144,8 +145,8 @@ def test_a_network_of_the_papers_size_is_trained_at_its_scale_only(tmp_path: Pat
     file = tmp_path / "mine.toml"
     assert row.missing == "not trained at this scale"
     assert row.command == f"soar reproduce {file} --scale paper --only 'The full one'"
-    full = load(str(file), scale="smoke").trainings["full"].recipe
-    assert full == load(str(file), scale="paper").trainings["full"].recipe
+    full = load(str(file), scale="smoke").networks["full"].recipe
+    assert full == load(str(file), scale="paper").networks["full"].recipe
     assert load(str(file), scale="paper", root=tmp_path).rows[0].missing == "no cifar10 data"
 
 

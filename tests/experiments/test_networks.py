@@ -11,7 +11,7 @@ import pytest
 
 from soar import recipes
 from soar.errors import UserError
-from soar.experiments.experiment import Experiment, Network, Training
+from soar.experiments.experiment import Experiment, Network
 from soar.experiments.loading import load, tables
 from soar.runs import Run
 
@@ -24,19 +24,19 @@ def table(name: str, scale: str) -> Experiment:
 
 
 @cache
-def all_of(scale: str) -> dict[tuple[str, str], Training]:
+def all_of(scale: str) -> dict[tuple[str, str], Network]:
     """Every training of every table, by table and name."""
     return {
         (name, network): training
         for name in tables()
-        for network, training in table(name, scale).trainings.items()
+        for network, training in table(name, scale).networks.items()
     }
 
 
 def network(name: str, scale: str, seed: int = 0, of: str = "") -> Network:
     """A network by its name; sweeps have the same names, so that their table has to be given."""
     found = of or next(one for one, known in all_of(scale) if known == name)
-    return table(found, scale).network(name, seed)
+    return table(found, scale).networks[name].with_seed(seed)
 
 
 def test_small_networks_are_what_was_agreed() -> None:
@@ -116,11 +116,8 @@ def test_in_the_paper_only_regularized_networks_start_from_another() -> None:
         "wide-cure": "wrn28-standard",
         "svhn-soar": "svhn-standard",
     }
-    assert {name: all_of("paper")[_table_of(name), name].start for name in starts} == starts
-
-
-def _table_of(name: str) -> str:
-    return next(one for one, known in all_of("paper") if known == name)
+    for name, start in starts.items():
+        assert network(name, "paper").start == network(start, "paper")
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -145,7 +142,7 @@ def test_sources_have_other_seeds() -> None:
 def test_a_name_stands_for_the_same_network_in_every_table() -> None:
     swept = ("trades", "mart", "mma")
     for scale in SCALES:
-        found: dict[str, Training] = {}
+        found: dict[str, Network] = {}
         for (of, name), training in all_of(scale).items():
             if of not in swept or not name[0].isdigit():
                 assert found.setdefault(name, training) == training

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from soar.attacks.attack import ATTACKS
-from soar.errors import UserError
 from soar.experiments.experiment import Experiment
 from soar.experiments.loading import load as load_any_scale
 from soar.experiments.loading import tables
 from soar.experiments.measure import KINDS
 from soar.experiments.measure.accuracy import attack_of
+from tests.experiments.made import row_of
 
 SCALES = ("smoke", "small", "paper")
 # By table: rows, columns, numbers, standard deviations.
@@ -108,18 +108,18 @@ def test_a_table_has_its_rows_columns_and_numbers(name: str) -> None:
     ],
 )
 def test_numbers_are_those_of_the_paper(table: str, row: str, column: str, expected: float | None) -> None:
-    assert load(table).row(row).paper[column] == expected
+    assert row_of(load(table), row).paper[column] == expected
 
 
 def test_standard_deviations_are_those_of_the_paper() -> None:
-    assert load("adv_linf_with_std").row("ResNet / SOAR").paper_std["PGD20"] == 0.15
-    assert load("bbox_with_std").row("ResNet / MMA").paper_std["PGD20-W"] == 1.2
-    assert load("confidence").row("SOAR-random init").paper_std["PGD1"] == 0.0
+    assert row_of(load("adv_linf_with_std"), "ResNet / SOAR").paper_std["PGD20"] == 0.15
+    assert row_of(load("bbox_with_std"), "ResNet / MMA").paper_std["PGD20-W"] == 1.2
+    assert row_of(load("confidence"), "SOAR-random init").paper_std["PGD1"] == 0.0
 
 
 def test_ratios_of_the_cost_are_those_of_its_minutes() -> None:
     table = load("cost")
-    adv = table.row("ADV").paper["minutes per epoch"]
+    adv = row_of(table, "ADV").paper["minutes per epoch"]
     assert adv
     for row in table.rows:
         minutes, ratio = row.paper["minutes per epoch"], row.paper["relative to ADV"]
@@ -130,15 +130,15 @@ def test_the_last_two_heads_of_the_foar_table_are_corrected() -> None:
     foar = load("foar")
     assert foar.columns[-2:] == ("PGD20-50", "PGD20-R (transfer)")
     # The same network stands in the main tables, under the right heads.
-    row = foar.row("PGD1")
-    assert row.paper["PGD20-50"] == load("adv_linf").row("ResNet / FOAR").paper["PGD20-50"] == 32.08
-    assert row.paper["PGD20-R (transfer)"] == load("bbox").row("ResNet / FOAR").paper["PGD20-R"] == 63.56
+    row = row_of(foar, "PGD1")
+    assert row.paper["PGD20-50"] == row_of(load("adv_linf"), "ResNet / FOAR").paper["PGD20-50"] == 32.08
+    assert row.paper["PGD20-R (transfer)"] == row_of(load("bbox"), "ResNet / FOAR").paper["PGD20-R"] == 63.56
 
 
 @pytest.mark.parametrize(("short", "full"), [("adv_linf_with_std", "adv_linf"), ("bbox_with_std", "bbox")])
 def test_tables_with_deviations_repeat_those_without(short: str, full: str) -> None:
     for row in load(short).rows:
-        plain = load(full).row(row.name)
+        plain = row_of(load(full), row.name)
         assert row.network == plain.network
         for column in row.columns:
             assert row.paper[column] == plain.paper[column]
@@ -147,8 +147,8 @@ def test_tables_with_deviations_repeat_those_without(short: str, full: str) -> N
 
 def test_differences_that_the_text_states_are_those_of_the_tables() -> None:
     for (method, column), stated in DIFFERENCES.items():
-        svhn = load("svhn_whitebox").row(method).paper[column]
-        cifar = load("adv_linf").row(f"ResNet / {method}").paper[column]
+        svhn = row_of(load("svhn_whitebox"), method).paper[column]
+        cifar = row_of(load("adv_linf"), f"ResNet / {method}").paper[column]
         assert svhn is not None and cifar is not None and round(svhn - cifar, 2) == stated
 
 
@@ -254,7 +254,7 @@ def test_parts_of_autoattack_run_alone_at_every_eps() -> None:
 
 def test_samples_are_of_the_loss_that_the_network_is_trained_with() -> None:
     table = load("number-of-samples", "small")
-    objective = dict(table.trainings["soar"].recipe.objective)
+    objective = dict(table.networks["soar"].recipe.objective)
     assert objective.pop("name") == "soar"
     options = [one.options for one in table.rows[0].columns.values()]
     assert [one["samples"] for one in options] == [1, 10, 100]
@@ -309,8 +309,3 @@ def test_every_scale_and_table_carries_its_caution() -> None:
         assert f"{options['model']} ({model}) in batches of {options['batch_size']}" in cost
         assert f"medians of {options['repeats']};" in cost
         assert "Exact" in load("theory", scale).caution
-
-
-def test_a_wrong_row_is_a_mistake_of_the_user() -> None:
-    with pytest.raises(UserError, match=r"unknown row 'SAOR' .*svhn_l2\); did you mean 'SOAR'"):
-        load("svhn_l2").row("SAOR")

@@ -8,13 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 import safetensors.torch
 import torch
 
 from soar.errors import UserError
 from soar.experiments.cache import Cache
-from soar.experiments.worker import as_text, perform
+from soar.experiments.worker import perform
 from tests.experiments import tiny
 
 pytestmark = pytest.mark.slow
@@ -31,7 +32,7 @@ def test_two_processes_give_the_weights_of_one(tmp_path: Path) -> None:
     said: list[str] = []
     perform(one, lambda _: None)
     perform(two, said.append)
-    assert Cache(tmp_path / "two").is_trained(two.key, tiny.recipe())
+    assert Cache(tmp_path / "two").is_trained(two.key)
     assert any("64/64 images" in line for line in said)
     expected, got = weights(tmp_path / "one", one.key), weights(tmp_path / "two", two.key)
     for name, tensor in expected.items():
@@ -47,11 +48,12 @@ def test_a_batch_that_cannot_be_shared_is_one_line(tmp_path: Path) -> None:
 
 def test_a_signal_reaches_all_of_them_and_they_save(tmp_path: Path) -> None:
     job = tiny.training(tmp_path, "--max_steps", "100000", "--epochs", "1000", processes=2)
-    (tmp_path / "job.json").write_text(as_text(job))
-    command = [sys.executable, "-m", "soar.experiments.worker", str(tmp_path / "job.json")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
+    command, pipe = [sys.executable, "-m", "soar.experiments.worker"], subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+    assert process.stdin is not None and process.stdout is not None
     with process:
+        process.stdin.write(msgspec.json.encode(job).decode())
+        process.stdin.close()
         for line in process.stdout:
             if line.startswith("training"):
                 break

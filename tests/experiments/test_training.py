@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import io
 import os
 import signal
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
@@ -23,13 +25,14 @@ def test_a_signal_saves_and_a_later_call_goes_on_to_the_same_weights(tmp_path: P
     perform(tiny.training(tmp_path / "whole"), lambda _: None)
     said: list[str] = []
 
-    def listen(line: str) -> None:
-        said.append(line)
-        if line.startswith("training") and len([one for one in said if one.startswith("training")]) == 1:
-            os.kill(os.getpid(), signal.Signals[name])
+    class Progress(io.StringIO):
+        def write(self, text: str) -> int:
+            if text.startswith("training") and "training" not in self.getvalue():
+                os.kill(os.getpid(), signal.Signals[name])
+            return super().write(text)
 
-    with pytest.raises(KeyboardInterrupt, match=name):
-        perform(job, listen)
+    with redirect_stderr(Progress()), pytest.raises(KeyboardInterrupt, match=name):
+        perform(job, said.append)
     assert said[-1] == f"interrupted by {name} after 1 steps; a checkpoint was saved"
     assert Cache(tmp_path).condition(job.key).name == "unfinished"
     perform(job, lambda _: None)

@@ -24,8 +24,9 @@ def again(one: Experiment) -> str:
 
 
 def prepared(names: list[str], cache: Cache, *, scale: str = "smoke", **conditions: Any) -> Work:
-    root = conditions.get("root")
-    return prepare([load(name, scale=scale, root=root) for name in names], cache, **conditions)
+    root, seeds = conditions.get("root"), conditions.pop("seeds", 1)
+    asked = [load(name, scale=scale, seeds=seeds, root=root) for name in names]
+    return prepare(asked, cache, **conditions)
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def faking(cache: Cache, *, broken: str = "") -> Pretender:
         if job.kind == "measure":
             value = 40.0 + job.payload["seed"]
             found = {"value": value, "low": 30.0, "high": 50.0, "correct": "0101", "seconds": 2.0}
-            cache.save_result(job.key, {**found, "forward": 1.0, "backward": 1.0, "details": {}})
+            cache.save_result(job.key, found)
 
     return Pretender(work)
 

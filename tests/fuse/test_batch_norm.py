@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
-from soar.fuse import CannotFuseError, fuse_batch_norm
+from soar.fuse import fuse_batch_norm
 from soar.models import build
 
 # Batch norms of each network, and how many of them stay: in wide_resnet those behind a sum.
@@ -61,6 +61,12 @@ def input_gradient(model: nn.Module, x: Tensor) -> Tensor:
     return torch.autograd.grad(F.cross_entropy(model(x), torch.arange(len(x))), x)[0]
 
 
+def fused(model: nn.Module, sample: Tensor) -> nn.Module:
+    found = fuse_batch_norm(model, sample)
+    assert found is not None
+    return found
+
+
 def norms_in(model: nn.Module) -> int:
     return sum(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
 
@@ -73,7 +79,7 @@ def gap(one: Tensor, other: Tensor) -> float:
 @pytest.mark.parametrize("dtype, allowed", [(torch.float32, 1e-5), (torch.float64, 1e-12)])
 def test_logits_and_input_gradients_stay(name: str, dtype: torch.dtype, allowed: float) -> None:
     model, x = network(name, dtype), images(dtype)
-    found = fuse_batch_norm(model, x[:1])
+    found = fused(model, x[:1])
     _, norms, left = NETWORKS[name]
     assert (norms_in(model), norms_in(found)) == (norms, left)
     assert type(found) is type(model)
@@ -82,7 +88,7 @@ def test_logits_and_input_gradients_stay(name: str, dtype: torch.dtype, allowed:
 
 
 def test_preactivation_networks_fuse_the_second_norm_of_each_block() -> None:
-    model = fuse_batch_norm(network("wide_resnet"), images())
+    model = fused(network("wide_resnet"), images())
     kinds = {name: type(module).__name__ for name, module in model.named_modules() if "norm" in name}
     assert all(kinds[f"blocks.{index}.norm2"] == "Identity" for index in range(3))
     assert kinds["blocks.1.norm1"] == kinds["blocks.2.norm1"] == kinds["norm"] == "BatchNorm2d"
@@ -113,7 +119,7 @@ def test_every_kind_of_convolution_fuses(
     )
     norm = nn.BatchNorm2d(6, affine=affine, eps=0.1, dtype=torch.float64)
     model, x = lived_in(nn.Sequential(conv, norm), seed).eval(), numbers(2, 4, 6, 6, seed=seed)
-    found = fuse_batch_norm(model, x)
+    found = fused(model, x)
     assert norms_in(found) == 0
     torch.testing.assert_close(found(x), model(x), rtol=1e-12, atol=1e-12)
 
@@ -131,7 +137,7 @@ def test_every_kind_of_convolution_fuses(
 )
 def test_other_pairs_fuse_too(layers: list[nn.Module], shape: tuple[int, ...]) -> None:
     model, x = lived_in(nn.Sequential(*layers)).double().eval(), numbers(*shape)
-    found = fuse_batch_norm(model, x)
+    found = fused(model, x)
     assert norms_in(found) == 0
     torch.testing.assert_close(found(x), model(x), rtol=1e-12, atol=1e-12)
 
@@ -149,7 +155,7 @@ def test_the_given_model_is_neither_changed_nor_called() -> None:
     flags = [parameter.requires_grad for parameter in model.parameters()]
     attributes = {name: set(vars(module)) for name, module in model.named_modules()}
     generator = torch.get_rng_state()
-    assert norms_in(fuse_batch_norm(model, images())) == 0
+    assert norms_in(fused(model, images())) == 0
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     assert dict(model.named_modules()) == modules
     assert {name: id(tensor) for name, tensor in model.state_dict(keep_vars=True).items()} == tensors
@@ -162,7 +168,7 @@ def test_the_given_model_is_neither_changed_nor_called() -> None:
 def test_the_copy_is_frozen_in_eval_mode_and_shares_nothing() -> None:
     model = network("wide_resnet").train()
     model.get_parameter("stem.weight").grad = torch.ones(16, 3, 3, 3, dtype=torch.float64)
-    copied, x = fuse_batch_norm(model, images()), images()
+    copied, x = fused(model, images()), images()
     assert not any(module.training for module in copied.modules())
     assert not any(parameter.requires_grad or parameter.grad is not None for parameter in copied.parameters())
     before = copied(x)
@@ -174,7 +180,7 @@ def test_the_copy_is_frozen_in_eval_mode_and_shares_nothing() -> None:
 @pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
 def test_weights_keep_their_layout(layout: torch.memory_format) -> None:
     model = network("resnet10").to(memory_format=layout)  # type: ignore[call-overload]
-    copied = fuse_batch_norm(model, images())
+    copied = fused(model, images())
     for name, parameter in copied.named_parameters():
         if parameter.dim() == 4:
             assert parameter.stride() == model.get_parameter(name).stride(), name
@@ -199,7 +205,7 @@ class Around(nn.Module):
 
 def test_options_of_forward_take_their_defaults() -> None:
     model, x = Around(lambda self, x: self.norm(self.conv(x))).double().eval(), images()
-    found = fuse_batch_norm(model, x)
+    found = fused(model, x)
     assert norms_in(found) == 0
     torch.testing.assert_close(found(x, keep=True), model(x), rtol=1e-12, atol=1e-12)
 
@@ -207,13 +213,13 @@ def test_options_of_forward_take_their_defaults() -> None:
 def test_a_module_known_by_two_names_is_replaced_under_both() -> None:
     model = Around(lambda self, x: self.alias.norm(self.layers[0](x)))
     model.layers, model.alias = nn.ModuleList([model.conv, model.norm]), nn.ModuleDict({"norm": model.norm})
-    found = fuse_batch_norm(model.double().eval(), images())
+    found = fused(model.double().eval(), images())
     assert norms_in(found) == 0
 
 
 def test_activations_in_place_do_not_disturb_gradients() -> None:
     model = nn.Sequential(*list(pair())[:2], nn.ReLU(inplace=True), nn.Flatten())
-    found, x = fuse_batch_norm(model, images()), images()
+    found, x = fused(model, images()), images()
     assert norms_in(found) == 0
     assert gap(input_gradient(model, x), input_gradient(found, x)) < 1e-11
 
@@ -224,14 +230,14 @@ def test_layers_that_share_a_tensor_get_one_each() -> None:
     )
     assert isinstance(model, nn.Sequential)
     model[2].weight = model[0].weight
-    found, x = fuse_batch_norm(model.double().eval(), images()), images()
+    found, x = fused(model.double().eval(), images()), images()
     assert norms_in(found) == 0
     torch.testing.assert_close(found(x), model(x), rtol=1e-12, atol=1e-12)
 
 
 def test_pairs_that_cannot_fuse_do_not_keep_others_from_it() -> None:
     model = nn.Sequential(pair(3)[:3], pair(3, track_running_stats=False)[:3], pair(3)).double().eval()
-    found, x = fuse_batch_norm(model, images()), images()
+    found, x = fused(model, images()), images()
     assert norms_in(found) == 1
     torch.testing.assert_close(found(x), model(x), rtol=1e-12, atol=1e-12)
 
@@ -276,115 +282,64 @@ def hidden_norm(self: Any, x: Tensor) -> Tensor:
     return result
 
 
-REFUSALS: dict[str, tuple[Callable[[], nn.Module], str]] = {
-    "no norm": (lambda: nn.Sequential(nn.Flatten(), nn.Linear(1200, 2).double()), "has no batch norm"),
-    "no pair": (
-        lambda: nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 2, 1)),
-        "no batch norm directly follows",
+REFUSALS: dict[str, Callable[[], nn.Module]] = {
+    "no norm": lambda: nn.Sequential(nn.Flatten(), nn.Linear(1200, 2).double()),
+    "no pair": lambda: nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 2, 1)),
+    "subclass": lambda: nn.Sequential(nn.Conv2d(3, 2, 1), Stubborn(2)),
+    "activation between": lambda: nn.Sequential(nn.Conv2d(3, 2, 1), nn.ReLU(), nn.BatchNorm2d(2)),
+    "transposed": lambda: nn.Sequential(nn.ConvTranspose2d(3, 2, 1), nn.BatchNorm2d(2)),
+    "forward hook": lambda: hooked("register_forward_hook"),
+    "forward pre-hook": lambda: hooked("register_forward_pre_hook"),
+    "backward hook": lambda: hooked("register_full_backward_hook"),
+    "backward pre-hook": lambda: hooked("register_full_backward_pre_hook"),
+    "parametrization": parametrized,
+    "no copy": uncopyable,
+    "control flow": lambda: Around(lambda self, x: self.norm(self.conv(x)) if x.sum() > 0 else x),
+    "two users": lambda: Around(lambda self, x: self.norm(y := self.conv(x)) + y),
+    "convolution twice": lambda: Around(lambda self, x: self.norm(self.conv(x)) + self.conv(x)),
+    "norm twice": lambda: Around(lambda self, x: self.norm(self.norm(self.conv(x)))),
+    "weights read": lambda: Around(lambda self, x: self.norm(self.conv(x)) + self.conv.weight.sum()),
+    "no statistics": lambda: pair(track_running_stats=False),
+    "no scale": lambda: nn.Sequential(nn.Flatten(), nn.Linear(1200, 2), nn.BatchNorm1d(2, affine=False)),
+    "training mode": lambda: AlwaysTraining(*pair()),
+    "channels in the middle": lambda: nn.Sequential(nn.Flatten(1, 2), nn.Linear(20, 7), nn.BatchNorm1d(60)),
+    "as many channels in the middle": lambda: lived_in(
+        nn.Sequential(nn.Flatten(1, 2), nn.Linear(20, 60), nn.BatchNorm1d(60))
     ),
-    "subclass": (lambda: nn.Sequential(nn.Conv2d(3, 2, 1), Stubborn(2)), "has no batch norm"),
-    "activation between": (
-        lambda: nn.Sequential(nn.Conv2d(3, 2, 1), nn.ReLU(), nn.BatchNorm2d(2)),
-        "no batch norm directly follows",
+    "constant noise": lambda: Around(lambda self, x: self.norm(self.conv(x)) + torch.randn(1)),
+    "tiny noise": lambda: Around(lambda self, x: self.norm(self.conv(x)) + 1e-20 * torch.randn_like(x).sum()),
+    "random path": lambda: Around(
+        lambda self, x: self.norm(self.conv(x)) if torch.rand(()) < 2 else self.conv(x)
     ),
-    "transposed": (
-        lambda: nn.Sequential(nn.ConvTranspose2d(3, 2, 1), nn.BatchNorm2d(2)),
-        "no batch norm directly follows",
+    "other logits each time": lambda: Around(counting),
+    "hidden norm": lambda: Around(hidden_norm),
+    "statistics read": lambda: Around(
+        lambda self, x: self.norm(self.conv(x)) + float(self.norm.running_mean.sum())
     ),
-    "forward hook": (lambda: hooked("register_forward_hook"), "2 has hooks"),
-    "forward pre-hook": (lambda: hooked("register_forward_pre_hook"), "2 has hooks"),
-    "backward hook": (lambda: hooked("register_full_backward_hook"), "2 has hooks"),
-    "backward pre-hook": (lambda: hooked("register_full_backward_pre_hook"), "2 has hooks"),
-    "parametrization": (parametrized, "0 has parametrizations"),
-    "no copy": (uncopyable, "cannot be copied"),
-    "control flow": (
-        lambda: Around(lambda self, x: self.norm(self.conv(x)) if x.sum() > 0 else x),
-        "cannot be traced",
-    ),
-    "two users": (
-        lambda: Around(lambda self, x: self.norm(y := self.conv(x)) + y),
-        "norm is not the only user of conv",
-    ),
-    "convolution twice": (
-        lambda: Around(lambda self, x: self.norm(self.conv(x)) + self.conv(x)),
-        "conv or norm is called more than once",
-    ),
-    "norm twice": (
-        lambda: Around(lambda self, x: self.norm(self.norm(self.conv(x)))),
-        "conv or norm is called more than once",
-    ),
-    "weights read": (
-        lambda: Around(lambda self, x: self.norm(self.conv(x)) + self.conv.weight.sum()),
-        "parameters of conv or norm are read elsewhere",
-    ),
-    "no statistics": (lambda: pair(track_running_stats=False), "1 has no running statistics"),
-    "no scale": (
-        lambda: nn.Sequential(nn.Flatten(), nn.Linear(1200, 2), nn.BatchNorm1d(2, affine=False)),
-        "2 has no scale and shift",
-    ),
-    "training mode": (lambda: AlwaysTraining(*pair()), "0 or 1 stays in training mode"),
-    "channels in the middle": (
-        lambda: nn.Sequential(nn.Flatten(1, 2), nn.Linear(20, 7), nn.BatchNorm1d(60)),
-        "2 does not fit 1 (AssertionError",
-    ),
-    "as many channels in the middle": (
-        lambda: lived_in(nn.Sequential(nn.Flatten(1, 2), nn.Linear(20, 60), nn.BatchNorm1d(60))),
-        "fusing changes its logits by",
-    ),
-    "constant noise": (
-        lambda: Around(lambda self, x: self.norm(self.conv(x)) + torch.randn(1)),
-        "draws random numbers",
-    ),
-    "tiny noise": (
-        lambda: Around(lambda self, x: self.norm(self.conv(x)) + 1e-20 * torch.randn_like(x).sum()),
-        "draws random numbers",
-    ),
-    "random path": (
-        lambda: Around(lambda self, x: self.norm(self.conv(x)) if torch.rand(()) < 2 else self.conv(x)),
-        "draws random numbers",
-    ),
-    "other logits each time": (lambda: Around(counting), "a second forward pass changes its logits by"),
-    "hidden norm": (lambda: Around(hidden_norm), "fusing changes its logits by"),
-    "statistics read": (
-        lambda: Around(lambda self, x: self.norm(self.conv(x)) + float(self.norm.running_mean.sum())),
-        "fails on the sample (AttributeError",
-    ),
-    "not a number": (
-        lambda: Around(lambda self, x: self.norm(self.conv(x)) / 0 * 0),
-        "changes its logits by nan",
-    ),
-    "no tensor": (lambda: Around(lambda self, x: [self.norm(self.conv(x))]), "no tensor of logits"),
-    "other images": (
-        lambda: lived_in(nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2))),
-        "fails on the sample",
-    ),
+    "not a number": lambda: Around(lambda self, x: self.norm(self.conv(x)) / 0 * 0),
+    "no tensor": lambda: Around(lambda self, x: [self.norm(self.conv(x))]),
+    "other images": lambda: lived_in(nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2))),
 }
 
 
 @pytest.mark.parametrize("case", REFUSALS)
 def test_a_model_that_cannot_be_fused_safely_is_left_as_it_was(case: str) -> None:
-    make, reason = REFUSALS[case]
-    model = make().double().eval()
+    model = REFUSALS[case]().double().eval()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     generator = torch.get_rng_state()
-    with pytest.raises(CannotFuseError) as raised:
-        fuse_batch_norm(model, images())
-    assert reason in str(raised.value) and "\n" not in str(raised.value)
+    assert fuse_batch_norm(model, images()) is None
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     assert torch.equal(torch.get_rng_state(), generator)
 
 
 def test_double_precision_must_be_kept() -> None:
     single = Around(lambda self, x: self.norm(self.conv(x.float())).double()).float().eval()
-    with pytest.raises(CannotFuseError, match="fusing changes its logits by"):
-        fuse_batch_norm(single, images())
+    assert fuse_batch_norm(single, images()) is None
 
 
 def test_low_precision_is_left_alone() -> None:
-    with pytest.raises(CannotFuseError, match="fusing changes its logits by"):
-        fuse_batch_norm(pair().to(torch.bfloat16), images(torch.bfloat16))
+    assert fuse_batch_norm(pair().to(torch.bfloat16), images(torch.bfloat16)) is None
 
 
 def test_an_empty_sample_proves_nothing() -> None:
-    with pytest.raises(CannotFuseError, match="no tensor of logits"):
-        fuse_batch_norm(pair(), images()[:0])
+    assert fuse_batch_norm(pair(), images()[:0]) is None

@@ -43,9 +43,8 @@ BEGINNINGS = {
     ],
     "list": [["list"]],
     "bench": [
-        ["bench", "step", "--model", "cnn6"],
         ["bench", "step"],
-        ["bench", "step", "--model", "cnn6", "--options"],
+        ["bench", "step", "--networks"],
     ],
 }
 FIELDS = [

@@ -81,10 +81,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> World:
         ([*SWEEP, "lr=1,2", "--jobs", "1000000"], "--jobs: got 1000000, expected at most 1024"),
         (["reproduce", "all", "--scale", "small", "--seeds", "1000000"], "--seeds: got 1000000, expected"),
         (["data", "verify", "svhn"], "svhn: 2 of 2 files are missing or damaged"),
-        (
-            ["bench", "step", "--model", "cnn6", "--batch-size", "1000000"],
-            "--batch-size: got 1000000, expected",
-        ),
+        (["bench", "step", "--repeats", "10000000"], "--repeats: got 10000000, expected at most 1000000"),
         (["list", "\x1b[31m"], "invalid choice: '\\x1b[31m'"),
         (["nonsense"], "invalid choice: 'nonsense'"),
         ([], "the following arguments are required: COMMAND (see soar --help)"),

@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 
 from soar import recipes
 from soar.cli.main import main
-from soar.data import fashion_mnist
+from soar.data import published
 from tests.cli.tiny import TINY
 
 SECONDS = 30
@@ -35,7 +35,7 @@ EXPENSIVE = [
     *("soar.evaluation.evaluate:evaluate", "soar.evaluation.diagnose:diagnose", "soar.report.gather:gather"),
     *("soar.export:to_onnx", "soar.export:to_torchscript", "soar.export:to_torch_export"),
     *("soar.experiments.local:Local.run", "soar.experiments.cluster:Cluster.run"),
-    *("soar.cost.step:measure_steps", "soar.data.fetch:download", "soar.interop:save_folder"),
+    *("soar.cost.step:measure_steps", "soar.data.fetch:download"),
 ]
 
 
@@ -100,7 +100,7 @@ class World:
             for name in ("HOME", "XDG_CACHE_HOME", "SOAR_DATA"):
                 patch.setenv(name, str(self.folder))
             # The same images every time; decoding them is most of what is left to do.
-            patch.setattr(fashion_mnist, "read", _images)
+            patch.setattr(published, "fashion_mnist_sample", _images)
             for owner, name in _expensive() if self.stubbed else ():
                 patch.setattr(owner, name, _begin)
             self.written.clear()
@@ -153,7 +153,7 @@ def _alarm(words: Sequence[str]) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-_images = functools.cache(fashion_mnist.read)
+_images = functools.cache(published.fashion_mnist_sample)
 _watching: list[World] = []
 
 

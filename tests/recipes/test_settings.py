@@ -93,13 +93,5 @@ def test_factors_of_a_flag_must_fit_the_milestones() -> None:
 
 
 def test_settings_need_no_torch() -> None:
-    code = "import sys, soar.recipes.settings, soar.training.schedules; assert 'torch' not in sys.modules"
+    code = "import sys, soar.recipes.settings; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_the_package_offers_the_trainer_and_nothing_else() -> None:
-    import soar.training
-
-    assert soar.training.Trainer.__name__ == "Trainer"
-    with pytest.raises(AttributeError, match="no attribute 'Trainr'"):
-        soar.training.Trainr  # noqa: B018

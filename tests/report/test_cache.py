@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -53,10 +52,7 @@ def test_other_weights_and_other_settings_are_computed_again(tmp_path: Path) -> 
         lambda text: "",
         lambda text: "[]",
         lambda text: text.replace('"eps"', '"epz"'),
-        lambda text: text.replace("0.25", "0.26"),
-        lambda text: text.replace('"format": 1', '"format": 99'),
-        lambda text: text.replace('"exhibit"', '"assessment"'),
-        lambda text: json.dumps({"format": 1, "kind": "exhibit"}),
+        lambda text: "{}",
     ],
 )
 def test_a_damaged_file_is_told_in_one_line_and_made_again(tmp_path: Path, damage: object) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,7 @@ def test_a_damaged_measurement_is_made_again(
 ) -> None:
     file = run.path / "report" / f"{name}.json"
     whole = file.read_text()
-    file.write_text(whole[:100])
+    file.write_text(whole[:40])
     lines: list[str] = []
     assert measured(gather(run, examples=EXAMPLES, say=lines.append)) == measured(gathered[1])
     assert file.read_text() == whole
@@ -130,7 +131,7 @@ def test_a_damaged_measurement_is_made_again(
 
 
 def test_changed_weights_are_measured_again(run: Run, gathered: tuple[Path, RunContent, list[str]]) -> None:
-    """The old assessment is recognized by what it says of clean images, and is neither used nor lost."""
+    """The old assessment is recognized by its weights, and is neither used nor lost."""
     _change_weights(run)
     old = (run.path / "assessment.json").read_text()
     lines: list[str] = []
@@ -161,7 +162,9 @@ def test_an_interrupted_report_goes_on(
 
 def test_a_diagnosis_on_record_is_shown_and_named_among_the_commands(run: Run) -> None:
     made = Assessment.load(run.path / "assessment.json")
-    found = Diagnosis(model="m", data=made.data, threat=made.threat, examples=9, checks=())
+    found = replace(
+        Diagnosis(model="m", data=made.data, threat=made.threat, examples=9, checks=()), weights=made.weights
+    )
     found.save(run.path / "diagnosis.json")
     content = gather(run, examples=EXAMPLES, say=lambda _: None)
     assert content.diagnosis == found and f"soar diagnose {run.path}" in content.commands

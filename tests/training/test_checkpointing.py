@@ -145,9 +145,9 @@ def test_a_view_of_the_metrics_that_fails_does_not_end_the_training(tmp_path: Pa
 
 @given(st.integers(0, 10**6), st.none() | scores, st.none() | scores, st.none() | shares)
 def test_it_comes_back_from_json_as_it_was(
-    step: int, best: Scores | None, last: Scores | None, robust: float | None
+    step: int, best: Scores | None, last: Scores | None, mean_loss: float | None
 ) -> None:
-    before = TrainerState(Guards(GuardSettings(), 0.5, robust, robust), step, best, last)
+    before = TrainerState(Guards(GuardSettings(), mean_loss), step, best, last)
     after = TrainerState(Guards(GuardSettings()))
     after.load_state_dict(json.loads(json.dumps(before.state_dict())))
     assert after == before
@@ -161,3 +161,13 @@ def test_the_best_is_the_first_of_the_highest(robust: list[float]) -> None:
     assert state.best is not None
     assert state.best.step == robust.index(max(robust))
     assert state.last == Scores(len(robust) - 1, 0.5, robust[-1])
+    assert (state.overfitting is not None) == (max(robust) - robust[-1] > 0.2)
+
+
+def test_a_recovery_is_forgiven() -> None:
+    state = TrainerState(Guards(GuardSettings()))
+    found = []
+    for step, robust in enumerate((0.5, 0.0, 0.45)):
+        state.record(Scores(step, 0.8, robust), "robust")
+        found.append(state.overfitting is not None)
+    assert found == [False, True, False]

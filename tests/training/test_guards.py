@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 import signal
 import threading
@@ -45,31 +44,15 @@ def test_an_odd_batch_of_a_fitted_training_set_is_no_explosion() -> None:
 @pytest.mark.parametrize(("last", "is_overfitting"), [(0.31, False), (0.29, True), (0.0, True)])
 def test_a_fall_by_more_than_the_limit_is_overfitting(last: float, is_overfitting: bool) -> None:
     guards = Guards(GuardSettings(overfitting_drop=0.2))
-    assert guards.overfitting is None
-    for robust in (0.4, 0.5, last):
-        guards.after_validation(robust)
-    assert (guards.overfitting is not None) == is_overfitting
+    assert (guards.overfitting(0.5, last) is not None) == is_overfitting
 
 
 def test_overfitting_names_the_figures_and_the_setting() -> None:
-    guards = Guards(GuardSettings(), best_robust=0.512, last_robust=0.02)
-    assert guards.overfitting == (
+    assert Guards(GuardSettings()).overfitting(0.512, 0.02) == (
         "catastrophic overfitting: robust validation accuracy fell from 51.2% to 2.0%, "
         "more than 20% (guards.overfitting_drop)"
     )
-    assert Guards(GuardSettings(overfitting="off"), None, 0.5, 0.0).overfitting is None
-
-
-def test_a_recovery_is_forgiven() -> None:
-    guards = Guards(GuardSettings(overfitting="warn"), best_robust=0.5, last_robust=0.0)
-    guards.after_validation(0.45)
-    assert guards.overfitting is None
-
-
-def test_state_survives_json() -> None:
-    guards = Guards(GuardSettings(), mean_loss=0.1 + 0.2, best_robust=1 / 3, last_robust=0.25)
-    state = json.loads(json.dumps(guards.state()))
-    assert Guards(GuardSettings(), **state) == guards
+    assert Guards(GuardSettings(overfitting="off")).overfitting(0.5, 0.0) is None
 
 
 def handlers() -> list[object]:

@@ -14,7 +14,7 @@ from tools.figures.drawing import BLUE, GRAY, GREEN, ORANGE, drawing
 from torch import Tensor
 
 from soar.theory import Rows
-from soar.theory.bounds import expected_norm
+from soar.theory.proposition_1 import expected_norm
 
 RANKS = (1, 2, 5, 10, 50)
 _SHOWN = {1: ORANGE, 5: BLUE, 50: GREEN}

@@ -11,15 +11,15 @@ from tools.figures.command import Part, Result, Section
 
 from soar.errors import UserError
 from soar.progress import Mode
-from soar.theory import linear_regression, logistic_regression, proposition_1
+from soar.theory import linear_regression, logistic_regression
 from tools.figures import command
-from tools.theory import drawings
+from tools.theory import cases, drawings, regularizers
 
 
 def linear(_: argparse.Namespace) -> Result:
     """Section 2 of the paper."""
     sections = [
-        Section("Fits, and what an adversary makes of them", linear_regression.table()),
+        Section("Fits, and what an adversary makes of them", regularizers.table()),
         Section("Robust loss on the way, d 100", linear_regression.expansions()),
     ]
     return Result(sections, lambda path: drawings.draw_linear_regression(sections[0].rows, path))
@@ -38,8 +38,8 @@ def logistic(_: argparse.Namespace) -> Result:
 
 def proposition(_: argparse.Namespace) -> Result:
     """Proposition 1."""
-    sections = [Section("Proposition 1: the largest second-order loss and its bounds", proposition_1.table())]
-    return Result(sections, lambda path: drawings.draw_proposition_1(proposition_1.curve(), path))
+    sections = [Section("Proposition 1: the largest second-order loss and its bounds", cases.table())]
+    return Result(sections, lambda path: drawings.draw_proposition_1(cases.curve(), path))
 
 
 def tightness(arguments: argparse.Namespace) -> Result:

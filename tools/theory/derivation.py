@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import torch
 from tools.theory.adversary import largest_gain
+from tools.theory.expansion import SecondOrderExpansion, corner_free_bound, expand
 from torch import Tensor, nn
 
 from soar import losses, randomness
@@ -39,8 +40,7 @@ from soar.curvature import (
 from soar.model_state import probing
 from soar.objectives.starts import Start
 from soar.progress import Mode, Progress
-from soar.theory.bounds import CORRECTION, corner_free_bound, expected_norm, norm_bound
-from soar.theory.expansion import SecondOrderExpansion, expand
+from soar.theory.proposition_1 import CORRECTION, expected_norm, norm_bound
 from soar.threat import L2, Linf, Threat
 
 EXACT = "exact"

@@ -10,7 +10,7 @@ from tools.figures.drawing import BLUE, GRAY, GREEN, ORANGE, drawing
 from torch import Tensor
 
 from soar.theory import Rows, linear_regression
-from tools.theory import derivation
+from tools.theory import derivation, regularizers
 
 # Smaller rises are drawn here: a logarithmic axis has no place for 0.
 _LEAST = 1e-6
@@ -56,8 +56,8 @@ def draw_linear_regression(rows: Rows, path: Path) -> None:
             ha="right",
         )
         for name, color, offset in (
-            (linear_regression.RIDGE, BLUE, -13),
-            (linear_regression.LASSO, GRAY, 7),
+            (regularizers.RIDGE, BLUE, -13),
+            (regularizers.LASSO, GRAY, 7),
         ):
             found = _of(rows, name)
             axes.plot(dimensions, [row["attacked"] for row in found], color=color)

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from soar.progress import Mode
 from soar.theory import Rows
-from soar.theory.bounds import CORRECTION, norm_bound
+from soar.theory.proposition_1 import CORRECTION, norm_bound
 from tools.theory import derivation
 
 

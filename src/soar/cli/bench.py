@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 DESCRIPTION = "Measure what a training step of each objective costs: time, passes, memory, as ratios."
 _CAPTION = """ms: CPU time of a step, the median; / std, / PGD-10: ratios to those two, taken round by round
 fwd, bwd: batches through the network; MiB: how much a process grew in one step"""
-_LARGEST_BATCH = 8192
 REFERENCES = ("standard", "adversarial:steps=10")
 OBJECTIVES = ("foar", "soar", "soar:hvp=finite-difference", "trades", "mart", "mma", "cure", "llr")
 
@@ -34,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=list(OBJECTIVES),
         metavar="NAME",
-        help="names of `soar list objectives`, with options as in soar:hvp=exact, or all "
+        help="names of `soar list objectives`, with options as in soar:hvp=exact "
         f"(default: {', '.join(OBJECTIVES)}); standard and PGD-10 training are always measured",
     )
     step.add_argument(
@@ -43,11 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="resnet10-w16, resnet10-w64, wrn-28-2, resnet18-bn (default: all)",
     )
-    step.add_argument("--model", metavar="NAME", help="instead of --networks: a name of `soar list models`")
-    step.add_argument(
-        "--options", nargs="*", metavar="NAME=VALUE", help="options of --model, such as width=16"
-    )
-    step.add_argument("--batch-size", type=int, metavar="N", help="batch of --model (default: 32)")
     step.add_argument("--repeats", type=int, default=5, metavar="N", help="steps to take the median of")
     step.add_argument("--threads", type=int, default=1, metavar="N")
     step.add_argument("--no-memory", action="store_true", help="measure time and passes only")
@@ -59,67 +53,32 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure one network after the other, print a table of each, and save the results."""
     from rich.console import Console
 
+    from soar.cost.workload import WORKLOADS
     from soar.environment import environment
+    from soar.options import parse_spec
 
-    _check(arguments)
-    objectives, workloads = _objectives(arguments.objectives), _workloads(arguments)
-    console = Console()
-    results = []
-    for workload in workloads:
-        results.append(_record(workload, _measure(arguments, objectives, workload)))
-        console.print(_table(results[-1]))
-    console.print(_CAPTION, highlight=False)
-    if arguments.output is not None:
-        record = {"environment": environment(), "repeats": arguments.repeats, "networks": results}
-        files.write(arguments.output, json.dumps(record, indent=1) + "\n", overwrite=False)
-        console.print(f"saved to {arguments.output}", highlight=False, soft_wrap=True)
-    return 0
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    """Check the flags before minutes are spent."""
-    if arguments.batch_size is not None and arguments.batch_size > _LARGEST_BATCH:
-        # These images are made up, so nothing else bounds how many there are.
-        raise UserError(f"--batch-size: got {arguments.batch_size}, expected at most {_LARGEST_BATCH}")
-    if arguments.model is not None and arguments.networks is not None:
-        raise UserError("--model: got together with --networks, expected one of the two")
-    for flag in ("options", "batch_size"):
-        if getattr(arguments, flag) is not None and arguments.model is None:
-            raise UserError(f"--{flag.replace('_', '-')}: goes with --model, which was not given")
     output: Path | None = arguments.output
     if output is not None:
         if output.exists():
             raise UserError(f"--output: {output} exists already; choose another name")
         files.ready_folder(output.parent, "--output")
-
-
-def _objectives(wanted: list[str]) -> list[str]:
-    """Return the references and then the other objectives."""
-    from soar.objectives import OBJECTIVES as REGISTERED
-    from soar.options import parse_spec
-
-    if wanted == ["all"]:
-        wanted = [entry.name for entry in REGISTERED if entry.name != "adversarial"]
-    for spec in wanted:
+    for spec in arguments.objectives:
         parse_spec(spec, "objectives")
-    return list(dict.fromkeys([*REFERENCES, *wanted]))
-
-
-def _workloads(arguments: argparse.Namespace) -> list[Workload]:
-    from soar.cost.workload import WORKLOADS, Workload
-
-    if arguments.model is None:
-        for name in arguments.networks or []:
-            if name not in WORKLOADS:
-                raise unknown("network", name, WORKLOADS, "--networks")
-        return [WORKLOADS[name] for name in arguments.networks or WORKLOADS]
-    given, size = arguments.options or [], arguments.batch_size or 32
-    for text in given:
-        if not text.partition("=")[0] or "=" not in text:
-            raise UserError(f"--options: got '{text}', expected NAME=VALUE")
-    options = tuple((name, value) for name, _, value in (text.partition("=") for text in given))
-    label = " ".join([arguments.model, *given])
-    return [Workload(name=label, model=arguments.model, options=options, batch_size=size)]
+    for name in arguments.networks or []:
+        if name not in WORKLOADS:
+            raise unknown("network", name, WORKLOADS, "--networks")
+    objectives = list(dict.fromkeys([*REFERENCES, *arguments.objectives]))
+    console = Console()
+    results = []
+    for workload in (WORKLOADS[name] for name in arguments.networks or WORKLOADS):
+        results.append(_record(workload, _measure(arguments, objectives, workload)))
+        console.print(_table(results[-1]))
+    console.print(_CAPTION, highlight=False)
+    if output is not None:
+        record = {"environment": environment(), "repeats": arguments.repeats, "networks": results}
+        files.write(output, json.dumps(record, indent=1) + "\n", overwrite=False)
+        console.print(f"saved to {output}", highlight=False, soft_wrap=True)
+    return 0
 
 
 def _measure(arguments: argparse.Namespace, objectives: list[str], workload: Workload) -> list[StepCost]:

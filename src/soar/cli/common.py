@@ -26,10 +26,11 @@ _LIMITS: dict[str, tuple[float, float]] = {
 _THREADS = 64
 
 
-def add_machine_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare flags for the device, the threads, the data and progress."""
+def add_machine_flags(parser: argparse.ArgumentParser, threads: int | None = None) -> None:
+    """Declare flags for the device, the threads, the data and progress; all cores are used by default."""
     parser.add_argument("--device", default="auto", metavar="|".join(DEVICES), help="where to compute")
-    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
+    usual = f"CPU threads (default: {threads or 'all cores'})"
+    parser.add_argument("--threads", type=int, default=threads, metavar="N", help=usual)
     parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all datasets")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 

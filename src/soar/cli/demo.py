@@ -5,15 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
-from soar.cli.common import mode
+from soar.cli import diagnose, report
 from soar.cli.experiments import add_executor_flags, carry_out
 from soar.cli.study import link_runs, show
-from soar.environment import choose_device
-
-if TYPE_CHECKING:
-    from soar.runs import Run
 
 DESCRIPTION = "Train Standard, PGD-1 and SOAR on bundled data, attack, diagnose and report (minutes)."
 DONE = "report.html"
@@ -49,55 +45,30 @@ def run(arguments: argparse.Namespace) -> int:
         arguments,
         [study],
         folder,
-        lambda result, one: show(result, one, folder, arguments.cache, figure=folder / "comparison.svg"),
+        lambda result, one: show(result, one, folder, arguments.cache),
     )
     if code or arguments.plan:
         return code
-    opened = [runs.find(path) for path in link_runs(study, folder, arguments.cache).values()]
+    links = [str(path) for path in link_runs(study, folder, arguments.cache).values()]
     examples = max(one.examples for row in study.rows for one in row.columns.values())
-    try:
-        _report(opened, arguments, folder, examples=min(DIAGNOSED, examples))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("interrupted; the same command resumes from here") from None
+    flags = ["--examples", str(min(DIAGNOSED, examples)), "--device", arguments.device]
+    flags += ["--root", str(arguments.root)] if arguments.root else []
+    flags += ["--quiet"] if arguments.quiet else []
+    for link in links:
+        if not Path(link, "diagnosis.json").exists():
+            _call(diagnose, [link, *flags])
+    _call(report, [*links, "--output", str(folder / DONE), *flags])
     if not arguments.quiet:
         strong = f"soar evaluate {folder / 'soar'} --attacks standard"
         print(f"look at {folder / DONE}; attack harder with: {strong}")
     return 0
 
 
-def _report(opened: list[Run], arguments: argparse.Namespace, folder: Path, *, examples: int) -> None:
-    """Diagnose every network and write the page."""
-    from soar.evaluation import diagnose
-    from soar.evaluation.journal import remove_journals
-    from soar.evaluation.target import Target
-    from soar.report import gather, write
-
-    device, root = choose_device(arguments.device), arguments.root
-    log = (lambda _: None) if arguments.quiet else print
-    contents = []
-    for run in opened:
-        output = run.path / "diagnosis.json"
-        journal = output.with_suffix(".partial.jsonl")
-        if not output.exists():
-            log(f"\nis {run.path.name} robust, or does it mask its gradients?")
-            target = Target.from_run(run, root=root, examples=examples, device=device)
-            found = diagnose(
-                target.model,
-                target.data,
-                target.threat,
-                name=target.name,
-                data_name=target.data_name,
-                progress=mode(arguments),
-                journal=journal,
-                weights=target.weights,
-            )
-            found.save(output)
-            remove_journals(journal)
-            log(f"{found.verdict}: {found.summary}")
-        contents.append(
-            gather.gather(run, examples=examples, device=device, root=root, progress=mode(arguments), say=log)
-        )
-    write.report(contents, folder / DONE)
+def _call(command: ModuleType, words: list[str]) -> None:
+    """Call another command as a user would."""
+    parser = argparse.ArgumentParser(prog="soar")
+    command.add_arguments(parser)
+    command.run(parser.parse_args(words))
 
 
 def _unfinished() -> Path | None:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar import files
-from soar.cli.common import mode
-from soar.environment import DEVICES, choose_device
-from soar.errors import UserError, printable
+from soar.cli.common import add_machine_flags, mode
+from soar.environment import choose_device
+from soar.errors import printable
 
 if TYPE_CHECKING:
+    from soar.experiments.claims import Judged
     from soar.experiments.experiment import Experiment
     from soar.experiments.jobs import Ending, Executor
     from soar.experiments.plan import Plan
@@ -29,9 +30,6 @@ def add_executor_flags(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="processes at once (default: one per core); with --cluster only the plan uses it",
-    )
-    parser.add_argument(
-        "--threads", type=int, default=1, metavar="N", help="CPU threads of each (default: 1)"
     )
     parser.add_argument(
         "--processes",
@@ -54,10 +52,8 @@ def add_executor_flags(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help=f"networks and numbers of earlier experiments (default: {CACHE})",
     )
-    parser.add_argument("--device", default="auto", metavar="|".join(DEVICES), help="where to compute")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all datasets")
     parser.add_argument("--plan", action="store_true", help="show what would be done, and do nothing")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    add_machine_flags(parser, threads=1)
 
 
 def make_executor(arguments: argparse.Namespace) -> tuple[Executor, int, str]:
@@ -86,7 +82,6 @@ def carry_out(
     folder: Path,
     show: Callable[[Result, Experiment], None],
     *,
-    seeds: int = 1,
     only: Collection[str] = (),
     weights: Mapping[str, Path] | None = None,
     again: Callable[[Experiment], str] = lambda _: "",
@@ -98,7 +93,6 @@ def carry_out(
         experiments: what to measure
         folder: where results are written
         show: prints a table and writes it into the folder
-        seeds: how many training runs each number is the mean of
         only: rows to work on; all when empty
         weights: files of the user's own by row
         again: returns the command that measures an experiment
@@ -117,13 +111,11 @@ def carry_out(
     work = prepare(
         experiments,
         Cache(arguments.cache),
-        seeds=seeds,
         only=only,
         weights=weights,
         root=arguments.root,
         device=device,
         processes=arguments.processes,
-        keep=not arguments.plan,
     )
     if not arguments.quiet or arguments.plan:
         terminal.plan(
@@ -140,31 +132,41 @@ def carry_out(
         files.ready_folder(arguments.cache, "--cache")
         files.ready_folder(folder, "--output")
     try:
-        with Watch(work.plan, room, mode(arguments)) as watch:
+        with Watch(work.plan, mode(arguments)) as watch:
             went_well = work.run(executor, watch)
     except KeyboardInterrupt:
-        # After hours, what is there is worth seeing; what cannot be written is written next time.
-        there = [one for one in zip(work.results(again), work.experiments, strict=True) if one[0].has_numbers]
-        _show_all(there, show)
+        # After hours, what is there is worth seeing.
+        for result, one in zip(work.results(again), work.experiments, strict=True):
+            if result.has_numbers:
+                show(result, one)
         raise KeyboardInterrupt("interrupted; the same command resumes from here") from None
-    problems = _show_all(list(zip(work.results(again), work.experiments, strict=True)), show)
-    print_failures(work.plan, work.endings)
-    if problems:
-        raise problems[0]
+    try:
+        for result, one in zip(work.results(again), work.experiments, strict=True):
+            show(result, one)
+    finally:
+        print_failures(work.plan, work.endings)
     return 0 if went_well else 1
 
 
-def _show_all(
-    results: Sequence[tuple[Result, Experiment]], show: Callable[[Result, Experiment], None]
-) -> list[UserError]:
-    """Show every table; a full disk keeps none from being shown."""
-    problems = []
-    for one in results:
-        try:
-            show(*one)
-        except UserError as problem:
-            problems.append(problem)
-    return problems
+def print_and_save(result: Result, path: Path, *, marked: str = "", claims: Sequence[Judged] = ()) -> None:
+    """Print a table, and save its numbers and what was printed.
+
+    Args:
+        result: the table
+        path: the JSON file; the text goes beside it
+        marked: the row to set in bold
+        claims: the claims about it, judged
+    """
+    from rich.console import Console
+
+    from soar.experiments.show import terminal
+
+    console = Console(record=True, width=None if Console().is_terminal else 140)
+    terminal.table(console, result, marked=marked)
+    terminal.claims(console, claims)
+    result.save(path)
+    files.write(path.with_suffix(".txt"), terminal.text_of(console))
+    print(f"\n{path}")
 
 
 def print_failures(plan: Plan, endings: Mapping[str, Ending]) -> None:

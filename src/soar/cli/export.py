@@ -1,4 +1,4 @@
-"""`soar export`: write a trained model as a file or a folder that other programs read."""
+"""`soar export`: write a trained model as a file that other programs read."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from soar.data import Dataset
     from soar.runs import Run
 
-DESCRIPTION = (
-    "Write a trained model as ONNX, TorchScript, torch.export or a folder, and check what was written."
-)
-FORMATS = ("onnx", "torchscript", "torch-export", "folder")
+DESCRIPTION = "Write a trained model as ONNX, TorchScript or torch.export, and check what was written."
+FORMATS = ("onnx", "torchscript", "torch-export")
 EXAMPLES = 8
 
 
@@ -34,28 +32,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data", metavar="NAME", help="with --model: data whose first test images the file is checked with"
     )
     parser.add_argument("--format", choices=FORMATS, required=True, help="what to write")
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="PATH", required=True, help="the new file or folder"
-    )
+    parser.add_argument("-o", "--output", type=Path, metavar="PATH", required=True, help="the new file")
     parser.add_argument("--root", type=Path, metavar="DIR", help="the folder of all datasets")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Export, run what was written, and print how well it agrees."""
+    from soar import export
+
     if arguments.output.exists():
         raise UserError(f"--output: {arguments.output} exists already; choose another name")
-    if arguments.format == "folder":
-        from soar.interop import save_folder
-
-        if arguments.model is not None:
-            raise UserError(
-                "--format folder: got --model, expected a run; a folder holds models of `soar list models`"
-            )
-        run = _run(arguments)
-        ready_folder(arguments.output.parent, "--output")
-        print(f"saved {save_folder(run, arguments.output, root=arguments.root)}")
-        return 0
-    from soar import export
 
     model, data = _subject(arguments)
     ready_folder(arguments.output.parent, "--output")

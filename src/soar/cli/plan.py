@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.cli.common import set_up_machine
-from soar.environment import choose_device
 from soar.errors import UserError
 from soar.text import duration, percent
 
@@ -31,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def print_plan(arguments: argparse.Namespace, recipe: Recipe) -> None:
-    """Measure the cost of a training run, or only count where there is nothing to measure on, and print it.
+    """Measure or count the cost of a training run, and print it.
 
     Args:
         arguments: arguments of `soar train`
@@ -41,16 +40,16 @@ def print_plan(arguments: argparse.Namespace, recipe: Recipe) -> None:
     from soar.runs import Run
     from soar.training.prepare import prepare
 
-    has_device = _has(arguments.device)
-    device = set_up_machine(arguments) if has_device else "cpu"
+    device = set_up_machine(arguments)
     recipe, start = _without_missing_start(recipe)
     with joined(device) as world:
         # The folder is never made.
         run = Run(arguments.output or Path(arguments.recipe), recipe)
         trainer = prepare(run, device=device, root=arguments.root, progress="quiet")
-        cost, origin = _measured(trainer, arguments, device if has_device else None)
+        cost, origin = _measured(trainer, arguments)
         if world.is_main:
-            print("\n".join([*_lines(recipe, trainer, cost, origin, start), *_processes(trainer, cost)]))
+            for name, text in _rows(recipe, trainer, cost, origin, start):
+                print(f"{name:<12}{text}")
 
 
 def _without_missing_start(recipe: Recipe) -> tuple[Recipe, str]:
@@ -68,41 +67,27 @@ def _without_missing_start(recipe: Recipe) -> tuple[Recipe, str]:
     return recipe, f"the weights of {source}"
 
 
-def _measured(
-    trainer: Trainer, arguments: argparse.Namespace, device: str | None
-) -> tuple[TrainingCost, str]:
-    """Return the cost and the origin of its seconds; without a device none are measured."""
+def _measured(trainer: Trainer, arguments: argparse.Namespace) -> tuple[TrainingCost, str]:
+    """Return the cost and the origin of its seconds."""
     import torch
 
     from soar.cost.training import count_training, measure_training
 
     if arguments.tflops is not None:
         return count_training(trainer).at_rate(arguments.tflops), "assumed"
-    if device is None:
-        return count_training(trainer), f"no {arguments.device} here to measure on; --tflops N assumes a rate"
     if trainer.world.is_main and not arguments.quiet:
         print("measuring a few updates ...", file=sys.stderr)
-    threads = torch.get_num_threads()
+    device, threads = trainer.device.type, torch.get_num_threads()
     place = f"cpu, {threads} {'thread' if threads == 1 else 'threads'}" if device == "cpu" else device
     return measure_training(trainer), f"measured here: {place}"
 
 
-def _has(device: str) -> bool:
-    """Return whether the machine has a device; a name that no machine has is a mistake."""
-    try:
-        choose_device(device)
-    except UserError:
-        if device not in ("cuda", "mps"):
-            raise
-        return False
-    return True
-
-
-def _lines(recipe: Recipe, trainer: Trainer, cost: TrainingCost, origin: str, start: str) -> list[str]:
-    data, batch = trainer.data, trainer.training.batch_size
+def _rows(
+    recipe: Recipe, trainer: Trainer, cost: TrainingCost, origin: str, start: str
+) -> list[tuple[str, str]]:
+    data, batch, shared = trainer.data, trainer.training.batch_size, cost.processes > 1
     shape = " x ".join(map(str, data.shape))
-    shared = f" ({batch // cost.processes} in each of {cost.processes} processes)"
-    each = shared if cost.processes > 1 else ""
+    each = f" ({batch // cost.processes} in each of {cost.processes} processes)" if shared else ""
     rows = [
         ("data", f"{data.name}: {len(data.train):,} images of {shape}, {len(data.validation):,} held out"),
         ("model", f"{recipe.model['name']}: {cost.parameters:,} parameters"),
@@ -116,21 +101,25 @@ def _lines(recipe: Recipe, trainer: Trainer, cost: TrainingCost, origin: str, st
     if cost.mebibytes is not None:
         held = "on the GPU" if trainer.device.type == "cuda" else "of this process, data and all"
         rows.append(("memory", f"{cost.mebibytes:,.0f} MiB at the peak {held}"))
+    if shared:
+        rows.append(("exchange", f"{cost.exchanged / 2**20:.3g} MiB per update and process"))
+    seconds = cost.seconds or 0.0
+    rate = _number(cost.flop / seconds / cost.processes / 1e9)
+    whole = f"{duration(seconds)}, {duration(seconds / cost.epochs)} per epoch"
     rows.append(("arithmetic", f"{cost.flop / 1e12:,.4g} TFLOP in all"))
-    rows.append(("time", _time(cost, origin)))
-    return [f"{name:<12}{text}" for name, text in rows]
+    rows.append(("time", f"{whole} ({origin}, {rate} GFLOP/s{' per process' if shared else ''})"))
+    return rows
 
 
 def _updates(cost: TrainingCost) -> list[tuple[str, str]]:
     rows = []
     for phase in cost.updates:
+        seconds = phase.seconds or 0.0
+        each = 1000 * seconds / (phase.forwards + phase.backwards)
         passes = f"{phase.forwards} forward and {phase.backwards} backward passes"
-        timed = ""
-        if phase.seconds is not None:
-            each = 1000 * phase.seconds / (phase.forwards + phase.backwards)
-            timed = f"; {_number(phase.seconds)} s, {_number(each)} ms per pass"
+        timed = f"{_number(seconds)} s, {_number(each)} ms per pass"
         name = f"{phase.times:,} of them" if len(cost.updates) > 1 else "an update"
-        rows.append((name, f"{passes}, {phase.flop / 1e9:,.4g} GFLOP{timed}"))
+        rows.append((name, f"{passes}, {phase.flop / 1e9:,.4g} GFLOP; {timed}"))
     return rows
 
 
@@ -138,38 +127,10 @@ def _validation(cost: TrainingCost) -> list[tuple[str, str]]:
     phase = cost.validation
     if phase is None:
         return [("validation", "none, because no images are held out")]
-    timed = "" if phase.seconds is None else f"; {_number(phase.seconds)} s"
-    passes = f"at most {phase.forwards} forward and {phase.backwards} backward passes each{timed}"
-    share = f"{percent(cost.validation_share)} of the {'work' if cost.seconds is None else 'time'}"
-    return [
-        ("validation", f"{phase.times} times {phase.images:,} images, {passes}"),
-        ("", f"{share}, if {phase.needed:.0%} of these passes are needed"),
-    ]
-
-
-def _time(cost: TrainingCost, origin: str) -> str:
-    if cost.seconds is None:
-        return f"unknown ({origin})"
-    rate = cost.flop / cost.seconds / cost.processes / 1e9
-    each = " per process" if cost.processes > 1 else ""
-    whole = f"{duration(cost.seconds)}, {duration(cost.seconds / cost.epochs)} per epoch"
-    return f"{whole} ({origin}, {_number(rate)} GFLOP/s{each})"
-
-
-def _processes(trainer: Trainer, cost: TrainingCost) -> list[str]:
-    """Return a table of the time at best with other numbers of processes."""
-    from soar.cost.training import divisions
-
-    size = trainer.training.batch_size
-    lines = ["", "processes  images each  MiB exchanged an update  time at best"]
-    for number in divisions(size, trainer.training.accumulation_steps):
-        if number >= cost.processes:
-            other = cost.among(number)
-            spent = "unknown" if other.seconds is None else duration(other.seconds)
-            exchanged = other.exchanged / 2**20
-            lines.append(f"{number:>9}  {size // number:>11}  {exchanged:>23.3g}  {spent:>12}")
-    where = "the same hardware" if cost.seconds is not None else "hardware"
-    return [*lines, f"At best: every process has {where} of its own, and the exchange takes no time."]
+    passes = f"at most {phase.forwards} forward and {phase.backwards} backward passes each"
+    share = f"{percent(cost.validation_share)} of the time, if {phase.needed:.0%} of these passes are needed"
+    text = f"{phase.times} times {phase.images:,} images, {passes}; {_number(phase.seconds or 0.0)} s"
+    return [("validation", text), ("", share)]
 
 
 def _number(value: float) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar import files
-from soar.cli.experiments import add_executor_flags, carry_out
+from soar.cli.experiments import add_executor_flags, carry_out, print_and_save
 from soar.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -51,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Reproduce tables; a second call resumes what an earlier one did not finish."""
     from soar.experiments import loading
+    from soar.experiments.claims import judge
 
     known = loading.tables()
     for name in arguments.tables:
@@ -63,12 +63,18 @@ def run(arguments: argparse.Namespace) -> int:
         seeds = f" --seeds {arguments.seeds}" if arguments.seeds > 1 else ""
         return f"soar reproduce {experiment.name} --scale {experiment.scale}{seeds}"
 
+    def show(result: Result, experiment: Experiment) -> None:
+        found = judge(experiment.claims, result)
+        print_and_save(result, folder / f"{result.file_name}.json", claims=found)
+
     return carry_out(
         arguments,
-        [loading.load(name, scale=arguments.scale, root=arguments.root) for name in names],
+        [
+            loading.load(name, scale=arguments.scale, seeds=arguments.seeds, root=arguments.root)
+            for name in names
+        ],
         folder,
-        lambda result, experiment: _show(result, experiment, folder),
-        seeds=arguments.seeds,
+        show,
         only=arguments.only,
         weights=_weights(arguments.weights),
         again=again,
@@ -84,19 +90,3 @@ def _weights(texts: Sequence[str]) -> dict[str, Path]:
             raise UserError(f"--weights: got '{text}', expected ROW=FILE")
         found[row] = Path(file)
     return found
-
-
-def _show(result: Result, experiment: Experiment, folder: Path) -> None:
-    """Print a table with the claims about it, and keep it as numbers and as text."""
-    from rich.console import Console
-
-    from soar.experiments.claims import judge
-    from soar.experiments.show import terminal
-
-    console = Console(record=True, width=None if Console().is_terminal else 140)
-    terminal.table(console, result)
-    terminal.claims(console, judge(experiment.claims, result))
-    path = folder / f"{result.file_name}.json"
-    result.save(path)
-    files.write(path.with_suffix(".txt"), terminal.text_of(console))
-    print(f"\n{path}")

@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar import files
-from soar.cli.experiments import add_executor_flags, carry_out
+from soar.cli.experiments import add_executor_flags, carry_out, print_and_save
 from soar.errors import unknown
 
 if TYPE_CHECKING:
@@ -48,7 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.study not in loading.studies() and not arguments.study.endswith(".toml"):
         raise unknown("study", arguments.study, [*loading.studies(), "FILE.toml"], "soar study STUDY")
     study = loading.load(
-        arguments.study, flags=arguments.fields, examples=arguments.examples, root=arguments.root
+        arguments.study,
+        flags=arguments.fields,
+        examples=arguments.examples,
+        seeds=arguments.seeds,
+        root=arguments.root,
     )
     folder = arguments.output or Path("runs") / f"study-{study.name}"
     return carry_out(
@@ -56,12 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
         [study],
         folder,
         lambda result, experiment: show(result, experiment, folder, arguments.cache),
-        seeds=arguments.seeds,
         only=arguments.only,
     )
 
 
-def show(result: Result, study: Experiment, folder: Path, cache: Path, *, figure: Path | None = None) -> None:
+def show(result: Result, study: Experiment, folder: Path, cache: Path) -> None:
     """Print the table; keep it with its numbers, and link to every run that is there.
 
     Args:
@@ -69,22 +71,12 @@ def show(result: Result, study: Experiment, folder: Path, cache: Path, *, figure
         study: the study
         folder: where to keep it
         cache: where networks are
-        figure: an SVG file to draw it into as well
     """
-    from rich.console import Console
-
-    from soar.evaluation.table import save_svg
-    from soar.experiments.show import terminal
-
     worst = {row: cells["worst case"].ours for row, cells in result.rows.items() if "worst case" in cells}
     known = {row: value for row, value in worst.items() if value is not None}
-    console = Console(record=True, width=None if Console().is_terminal else 140)
-    terminal.table(console, result, marked=max(known, key=lambda row: known[row], default=""))
-    result.save(folder / "study.json")
+    best = max(known, key=lambda row: known[row], default="")
+    print_and_save(result, folder / "study.json", marked=best)
     link_runs(study, folder, cache)
-    if figure is not None:
-        save_svg(console, figure)
-    files.write(folder / "study.txt", terminal.text_of(console))
 
 
 def link_runs(study: Experiment, folder: Path, cache: Path) -> dict[str, Path]:
@@ -96,7 +88,7 @@ def link_runs(study: Experiment, folder: Path, cache: Path) -> dict[str, Path]:
     for row in study.rows:
         if row.network is None:
             continue
-        run = Cache(cache).network(study.network(row.network).key)
+        run = Cache(cache).network(study.networks[row.network].key)
         if not (run / "recipe.toml").exists():
             continue
         link = links[row.name] = folder / folder_name(row.name)

@@ -7,12 +7,11 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar import files
-from soar.cli.experiments import add_executor_flags, carry_out
+from soar.cli.experiments import add_executor_flags, carry_out, print_and_save
 
 if TYPE_CHECKING:
+    from soar.experiments.experiment import Experiment
     from soar.experiments.result import Result
-    from soar.experiments.sweep import Sweep
 
 DESCRIPTION = "Train a recipe at every point of a grid, select on validation robust accuracy."
 
@@ -38,39 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan, train, select; a second call resumes what an earlier one did not finish."""
-    from soar.experiments.sweep import Sweep, parse
+    from soar.experiments.sweep import experiment, parse
 
-    sweep = Sweep(
-        recipe=arguments.recipe,
-        flags=tuple(arguments.fields),
-        grid=parse(arguments.grid),
-        seeds=arguments.seeds,
-    )
-    asked = repr((sweep.recipe, sweep.flags, sweep.grid, sweep.seeds))
+    grid, flags, seeds = parse(arguments.grid), tuple(arguments.fields), arguments.seeds
+    asked = repr((arguments.recipe, flags, grid, seeds))
     digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
     default = arguments.cache / "sweeps" / f"{Path(arguments.recipe).stem}-{digest}"
     folder = arguments.output or default
-    return carry_out(
-        arguments,
-        [sweep.experiment()],
-        folder,
-        lambda result, _: _show(result, sweep, folder),
-        seeds=sweep.seeds,
-    )
 
+    def show(result: Result, _: Experiment) -> None:
+        print_and_save(result, folder / "sweep.json", marked=next(iter(result.validation), ""))
 
-def _show(result: Result, sweep: Sweep, folder: Path) -> None:
-    """Print the result and keep it as numbers, text and a chart."""
-    from rich.console import Console
-
-    from soar.experiments.show import terminal
-    from soar.experiments.show.curves import sweep_chart
-    from soar.experiments.sweep import verdict
-
-    console = Console(record=True, width=None if Console().is_terminal else 140)
-    terminal.table(console, result, marked=next(iter(result.validation), ""))
-    console.print(verdict(result), highlight=False, markup=False)
-    result.save(folder / "sweep.json")
-    files.write(folder / "sweep.txt", terminal.text_of(console))
-    files.write(folder / "sweep.svg", sweep_chart(result, sweep.grid, sweep.places()))
-    print(f"{folder / 'sweep.json'}, sweep.txt, sweep.svg")
+    made = experiment(arguments.recipe, grid, flags=flags, seeds=seeds)
+    return carry_out(arguments, [made], folder, show)

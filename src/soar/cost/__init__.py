@@ -1,17 +1,13 @@
 """What training and attacks cost: passes through the network and floating-point operations, counted.
 
-`Counter` counts whatever runs while it is entered. `count_objective` and `count_attack` count one update of
-an objective and one attack on a stand-in network: passes do not depend on the network, and their work in
-forward passes hardly does. `soar.cost.training` adds up whole training runs,
-`soar.cost.step` times single steps.
+`Counter` counts whatever runs while it is entered. `count_objective` counts one update of an objective on a
+stand-in network: passes do not depend on the network, and their work in forward passes hardly does.
+`soar.cost.training` adds up whole training runs, `soar.cost.step` times single steps.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from functools import cache
-from itertools import product
-from math import prod
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -20,16 +16,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from soar import attacks
-from soar.attacks.attack import ATTACKS, Attack
-from soar.cost.workload import THREAT, Workload, build
+from soar.attacks.attack import Attack
+from soar.cost.workload import Workload, build
 from soar.model_state import probing
 from soar.objectives import Objective
 from soar.objectives.inner_passes import statistics
 from soar.threat import Threat
 
 _TINY_RADIUS = 1e-6
-_SHORT = (2, 3)
-_CLASSES = 10
 
 
 class Counter(TorchDispatchMode):
@@ -133,42 +127,6 @@ def count_objective(name: str, **options: Any) -> PassCount:
     return count_update(*build({"name": name, **options}, _STAND_IN))
 
 
-@cache
-def count_attack(name: str, **options: Any) -> PassCount:
-    """Count the passes of an attack on an image that it never fools, on a stand-in network.
-
-    Steps, queries, restarts and targets may be many, and passes are linear in each of them: a few short
-    attacks are counted, and the lines through them extended. FAB's gradients depend on the image a little.
-
-    Args:
-        name: a name of `soar list attacks`
-        options: options of the attack
-
-    Raises:
-        UserError: if the attack or one of its options does not exist
-
-    >>> count_attack("pgd", steps=1000, restarts=50)[:2]
-    (50051, 50000)
-    """
-    attack = ATTACKS.build(name, options)
-    (objective, images, _) = build("standard", _STAND_IN)
-    model = objective.model
-    sizes = {size: getattr(attack, size) for size in _sizes(attack)}
-    total = torch.zeros(3, dtype=torch.float64)
-    for corner in product(_SHORT, repeat=len(sizes)):
-        short = replace(attack, **dict(zip(sizes, corner, strict=True)))  # type: ignore[type-var]
-        with Counter(model) as counter:
-            passes = run_unfooled(model, short, THREAT, images)
-        # The weights of linear interpolation, which also extrapolate.
-        weight = prod(
-            n - _SHORT[0] if at == _SHORT[1] else _SHORT[1] - n
-            for n, at in zip(sizes.values(), corner, strict=True)
-        )
-        total += weight * torch.tensor([*passes, counter.flop], dtype=torch.float64)
-    forwards, backwards, flop = total.tolist()
-    return PassCount(round(forwards), round(backwards), flop / _forward_flop(model, images))
-
-
 def run_unfooled(
     model: nn.Module, attack: Attack[Any], threat: Threat, images: Tensor, *, batch_size: int = 128
 ) -> tuple[int, int]:
@@ -196,18 +154,6 @@ def run_unfooled(
         clean_logits=logits,
     )
     return 1 + int(found.forward.max()), int(found.backward.max())
-
-
-def _sizes(attack: Attack[Any]) -> list[str]:
-    """Return the options of an attack that its number of passes grows with and that are large."""
-
-    def passes(size: str, n: int) -> int:
-        changed = replace(attack, **{size: n})  # type: ignore[type-var]
-        return changed.budget * changed.entries(_CLASSES)
-
-    whole = {one.name: getattr(attack, one.name) for one in fields(attack)}  # type: ignore[arg-type]
-    large = [size for size, n in whole.items() if type(n) is int and n > _SHORT[1]]
-    return [size for size in large if passes(size, _SHORT[0]) != passes(size, _SHORT[1])]
 
 
 def _forward_flop(model: nn.Module, x: Tensor) -> float:

@@ -28,8 +28,6 @@ from soar.training.validation import attack_of
 
 STILL_ROBUST = 0.5
 """The assumed share of an attack's passes; images that are misclassified or fooled early save the others."""
-_MOST_PROCESSES, _LEAST_IMAGES = 64, 16
-"""smaller parts of a batch leave most hardware idle"""
 _FEW_IMAGES, _FEW_STEPS = 2, 3
 _WARM_UP = 2
 _LEAST, _MOST, _SECONDS = 3, 30, 6.0
@@ -137,22 +135,9 @@ class TrainingCost:
 
     def at_rate(self, tflops: float) -> TrainingCost:
         """Return the cost where every process does `tflops` x 10^12 operations per second."""
-        rate = tflops * 1e12 * self.processes
-        return self._timed(lambda phase: phase.flop / rate)
 
-    def among(self, processes: int) -> TrainingCost:
-        """Return the cost at best, where more processes have hardware of the same kind each.
-
-        This assumes that exchanging gradients is free, and that smaller parts of a batch are as fast per
-        image as larger ones. Neither is quite true.
-        """
-        factor = self.processes / processes
-        timed = self._timed(lambda phase: None if phase.seconds is None else phase.seconds * factor)
-        return replace(timed, processes=processes)
-
-    def _timed(self, seconds: Callable[[PhaseCost], float | None]) -> TrainingCost:
         def timed(phase: PhaseCost) -> PhaseCost:
-            return replace(phase, seconds=seconds(phase))
+            return replace(phase, seconds=phase.flop / (tflops * 1e12 * self.processes))
 
         updates = tuple(map(timed, self.updates))
         return replace(self, updates=updates, validation=self.validation and timed(self.validation))
@@ -198,17 +183,6 @@ def measure_training(trainer: Trainer, clock: Clock = time.perf_counter) -> Trai
     if last is not None:
         last = replace(last, seconds=_time_validation(trainer, last, synchronized))
     return replace(counted, updates=tuple(updates), validation=last, mebibytes=_peak_memory(trainer.device))
-
-
-def divisions(batch_size: int, accumulation_steps: int = 1) -> list[int]:
-    """Return the numbers of processes, powers of two, that a batch can be divided among.
-
-    >>> divisions(512), divisions(96, accumulation_steps=2), divisions(10)
-    ([1, 2, 4, 8, 16, 32], [1, 2], [1])
-    """
-    doubled = [2**n for n in range(1, _MOST_PROCESSES.bit_length())]
-    images = batch_size / accumulation_steps
-    return [1, *(n for n in doubled if images % n == 0 and images >= n * _LEAST_IMAGES)]
 
 
 def _phases(trainer: Trainer) -> list[tuple[int, int]]:

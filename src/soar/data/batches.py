@@ -189,15 +189,12 @@ def augment(images: Pixels, moves: NDArray[np.int64], augmentation: Augmentation
 
 
 def _pad(images: Pixels, augmentation: Augmentation) -> Pixels:
-    count, channels, height, width = images.shape
+    height, width = images.shape[2:]
     extra = augmentation.crop_padding
-    if augmentation.padding_mode == "reflect":
-        if extra >= min(height, width):
-            raise UserError(
-                f"augmentation.crop_padding: got {extra}, allowed is less than {min(height, width)} for "
-                f"images of {height} x {width} with augmentation.padding_mode = reflect"
-            )
-        return np.pad(images, ((0, 0), (0, 0), (extra, extra), (extra, extra)), "reflect")
-    padded = np.zeros((count, channels, height + 2 * extra, width + 2 * extra), np.uint8)
-    padded[:, :, extra : extra + height, extra : extra + width] = images
-    return padded
+    if augmentation.padding_mode == "reflect" and extra >= min(height, width):
+        raise UserError(
+            f"augmentation.crop_padding: got {extra}, allowed is less than {min(height, width)} for "
+            f"images of {height} x {width} with augmentation.padding_mode = reflect"
+        )
+    sides = ((0, 0), (0, 0), (extra, extra), (extra, extra))
+    return np.pad(images, sides, "reflect" if augmentation.padding_mode == "reflect" else "constant")

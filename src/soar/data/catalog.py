@@ -24,36 +24,27 @@ if TYPE_CHECKING:
 DATASETS: Registry[Dataset] = Registry("data")
 
 
-def _register(name: str, module: str, description: str) -> None:
+def _register(name: str, description: str) -> None:
+    is_own = name in ("folder", "npz")
+
     def read(path: Path) -> Dataset:
-        found: Dataset = import_module(f"soar.data.{module}").read(path)
+        module = import_module(f"soar.data.{name if is_own else 'published'}")
+        found: Dataset = getattr(module, "read" if is_own else name.replace("-", "_"))(path)
         return found
 
     read.__doc__ = description
     DATASETS.register(name)(read)
 
 
-for _row in (
-    (
-        "fashion-mnist-sample",
-        "fashion_mnist",
-        "10,000 + 2,000 images of Fashion-MNIST, part of the package: 28 x 28, gray, 10 classes.",
-    ),
-    ("fashion-mnist", "fashion_mnist", "60,000 + 10,000 images of clothes: 28 x 28, gray, 10 classes."),
-    (
-        "cifar10",
-        "cifar10",
-        "50,000 + 10,000 photographs of animals and vehicles: 32 x 32, color, 10 classes.",
-    ),
-    ("svhn", "svhn", "73,257 + 26,032 photographs of house numbers: 32 x 32, color, 10 digits."),
-    (
-        "folder",
-        "folder",
-        "folder:DIR - your images in DIR/train/<class>/ and DIR/test/<class>/, or in DIR/<class>/.",
-    ),
-    ("npz", "npz", "FILE.npz - your arrays x_train, y_train, x_test, y_test, uint8."),
-):
-    _register(*_row)
+for _name, _description in {
+    BUNDLED: "10,000 + 2,000 images of Fashion-MNIST, part of the package: 28 x 28, gray, 10 classes.",
+    "fashion-mnist": "60,000 + 10,000 images of clothes: 28 x 28, gray, 10 classes.",
+    "cifar10": "50,000 + 10,000 photographs of animals and vehicles: 32 x 32, color, 10 classes.",
+    "svhn": "73,257 + 26,032 photographs of house numbers: 32 x 32, color, 10 digits.",
+    "folder": "folder:DIR - your images in DIR/train/<class>/ and DIR/test/<class>/, or in DIR/<class>/.",
+    "npz": "FILE.npz - your arrays x_train, y_train, x_test, y_test, uint8.",
+}.items():
+    _register(_name, _description)
 
 
 @dataclass(frozen=True)

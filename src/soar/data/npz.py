@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import math
 import warnings
-import zipfile
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import numpy as np
-from numpy.lib.format import MAGIC_PREFIX, read_array_header_1_0, read_array_header_2_0, read_magic
 from numpy.typing import NDArray
 
 from soar.data.dataset import Dataset, Pixels, Split, class_names, from_files, labeled
@@ -19,8 +15,6 @@ from soar.errors import UserError, printable
 
 _CHANNELS = (1, 3)
 _NAMES = ("x_train", "y_train", "x_test", "y_test", "classes")
-_LARGEST_PIECE = 1 << 20
-_LARGEST_HEADER = 1 << 16
 _LONGEST_NAME, _MOST_LISTED = 40, 10
 
 
@@ -64,48 +58,23 @@ def read(path: Path) -> Dataset:
 
 def _load(path: Path) -> tuple[dict[str, NDArray[Any]], list[str]]:
     """Read the arrays of known names, and name all that are there."""
-    with parsing(path, "not an .npz archive of plain arrays"), open_regular(path, memory_limit()) as stream:
-        if stream.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
-            raise UserError(f"{path}: a single array, expected an .npz archive of four")
-        with zipfile.ZipFile(cast(IO[bytes], _Cautious(stream))) as archive:
-            held = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
-            known = {name: member for name, member in held.items() if name in _NAMES}
-            check_memory(sum(member.file_size for member in known.values()), path)
-            return {name: _read(archive, known[name]) for name in known}, sorted(held)
-
-
-class _Cautious:
-    """A file of which no large piece is read at once, as the list of a great many members would be."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def read(self, size: int = -1) -> bytes:
-        if size > _LARGEST_PIECE:
-            raise ValueError(f"asks for a piece of {size} bytes, allowed are at most {_LARGEST_PIECE}")
-        return self._stream.read(size)
-
-
-def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
-    """Read one array, if its header announces exactly the bytes that the archive announces."""
-    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ValueError(f"{member.filename} is compressed otherwise than numpy does")
-    with warnings.catch_warnings():
+    with (
+        parsing(path, "not an .npz archive of plain arrays"),
+        open_regular(path, memory_limit()) as stream,
+        warnings.catch_warnings(),
+    ):
         # numpy repairs headers that Python 2 has written, and warns.
         warnings.simplefilter("ignore")
-        with archive.open(member) as stream:
-            start = io.BytesIO(stream.read(_LARGEST_HEADER))
-        version = read_magic(start)
-        shape, _, dtype = (read_array_header_1_0 if version == (1, 0) else read_array_header_2_0)(start)
-        announced = math.prod(shape) * dtype.itemsize
-        is_fitting = min(shape, default=0) >= 0 and announced == member.file_size - start.tell()
-        if dtype.kind == "V" or not (is_fitting or dtype.hasobject):
-            raise ValueError(f"the header of {member.filename} does not fit its {member.file_size} bytes")
-        with archive.open(member) as stream:
-            return np.lib.format.read_array(stream, allow_pickle=False)
+        archive = np.load(stream, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise UserError(f"{path}: a single array, expected an .npz archive of four")
+        known = [name for name in _NAMES if name in archive.files]
+        sizes = {member.filename: member.file_size for member in archive.zip.infolist()}
+        check_memory(sum(sizes.get(f"{name}.npy", sizes.get(name, 0)) for name in known), path)
+        arrays = {name: archive[name] for name in known}
+        if strange := [name for name in known if not isinstance(arrays[name], np.ndarray)]:
+            raise ValueError(f"{strange[0]} is no array")
+        return arrays, sorted(archive.files)
 
 
 def _images(pixels: NDArray[Any], where: str) -> Pixels:

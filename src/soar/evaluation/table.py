@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar import files
 from soar.errors import printable
 from soar.text import interval, percent
 
@@ -108,12 +105,6 @@ def protocol(assessment: Assessment) -> list[str]:
         mean = f", mean of {result.samples} outputs" if result.samples > 1 else ""
         lines.append(f"{result.label}: {numbers or 'no options'}; on {on}{mean}")
     return lines
-
-
-def save_svg(console: Console, path: Path) -> None:
-    """Write what a recording console has shown as an SVG image that needs nothing from the network."""
-    picture = console.export_svg(title="soar demo", clear=False)
-    files.write(path, re.sub(r"@font-face\s*{.*?}", "", picture, flags=re.DOTALL))
 
 
 def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:

@@ -16,15 +16,13 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from soar import checkpoints, recipes
 from soar.errors import UserError
-from soar.experiments.hashing import digest, is_hash_of, recipe_hash
+from soar.experiments.hashing import digest
 from soar.locks import lock
-from soar.recipes import Recipe
 
 Log = Callable[[str], None]
 """takes a line for the reader"""
@@ -66,16 +64,16 @@ class Cache:
         """Return the file of a measurement, whether it exists or not."""
         return self.folder / "results" / f"{key}.json"
 
-    def is_trained(self, key: str, recipe: Recipe) -> bool:
-        """Return whether a network is there, whole, and made by this recipe."""
-        if self.condition(key).name != "trained":
-            return False
-        stored = recipes.load(self.network(key) / "recipe.toml")
-        # What it starts from is part of the key, which was compared; here it is a key, there a path.
-        return recipe_hash(stored, "any") == recipe_hash(recipe, "any")
+    def journal(self, key: str) -> Path:
+        """Return the file in which an unfinished measurement keeps what its attacks have found."""
+        return self.result(key).with_suffix(".partial.jsonl")
+
+    def is_trained(self, key: str) -> bool:
+        """Return whether a network is there and whole."""
+        return self.condition(key).name == "trained"
 
     def condition(self, key: str) -> Condition:
-        """Compare the recipe of a network's run with its key, and its files with what was written."""
+        """Compare the files of a network's run with what was written."""
         from soar.training.result import Outcome
 
         run = self.network(key)
@@ -83,25 +81,33 @@ class Cache:
             started = checkpoints.available(run)
             return Condition("damaged", "recipe.toml is missing") if started else Condition("absent")
         try:
-            recipe = recipes.load(run / "recipe.toml")
+            recipes.load(run / "recipe.toml")
             outcome = Outcome.load(run)
         except (UserError, OSError) as error:
             return Condition("damaged", str(error).removeprefix(f"{run}{os.sep}"))
-        if not is_hash_of(key, recipe):
-            return Condition("damaged", f"recipe.toml has another hash, {recipe_hash(recipe)}")
         if outcome is not None and outcome.status != "finished":
             return Condition("stopped", outcome.reason)
-        fault = _fault_of_unfinished(run) if outcome is None else _fault_of_best(run)
-        if fault:
-            return Condition("damaged", fault)
-        return Condition("unfinished" if outcome is None else "trained")
+        if outcome is None:
+            return Condition("unfinished")
+        fault = _fault_of_best(run)
+        return Condition("damaged", fault) if fault else Condition("trained")
 
     def load_result(self, key: str) -> dict[str, Any] | None:
         """Return a measurement, or None where there is none that is whole; a damaged one is warned about."""
+        from soar.evaluation.files import read_json
+
+        def whole(content: dict[str, Any]) -> dict[str, Any]:
+            written = content.pop("sha256", None)
+            if written != digest(content):
+                raise ValueError("it has changed since it was written")
+            if content["key"] != key:
+                raise ValueError(f"it belongs to {content['key']}")
+            return content
+
         if not self.result(key).exists():
             return None
         try:
-            return self._read_result(key)
+            return read_json(self.result(key), kind=KIND, version=FORMAT, make=whole)
         except UserError as error:
             warnings.warn(f"{error}; it is not used", stacklevel=2)
             return None
@@ -130,25 +136,6 @@ class Cache:
         with lock(self.folder / "locks" / key, "another process works on the same", log):
             yield
 
-    def started(self, recipe: Recipe, start: str) -> Recipe:
-        """Return the recipe with the weights of a network of the cache to start from; "" changes nothing."""
-        if not start:
-            return recipe
-        return replace(recipe, training=replace(recipe.training, start_from=str(self.network(start))))
-
-    def _read_result(self, key: str) -> dict[str, Any]:
-        from soar.evaluation.files import read_json
-
-        def whole(content: dict[str, Any]) -> dict[str, Any]:
-            written = content.pop("sha256", None)
-            if written != digest(content):
-                raise ValueError("it has changed since it was written")
-            if content["key"] != key:
-                raise ValueError(f"it belongs to {content['key']}")
-            return content
-
-        return read_json(self.result(key), kind=KIND, version=FORMAT, make=whole)
-
 
 def validation_scores(run: Path) -> dict[str, float]:
     """Return clean and robust accuracy on held-out images of a run's best checkpoint, where there are any."""
@@ -164,14 +151,3 @@ def _fault_of_best(run: Path) -> str:
         return "there is no checkpoint"
     fault = checkpoints.damage(best)
     return f"checkpoint {best.name}: {fault}" if fault else ""
-
-
-def _fault_of_unfinished(run: Path) -> str:
-    """Return what keeps a training run from being resumed; without any usable checkpoint it begins again."""
-    usable = next((one for one in reversed(checkpoints.available(run)) if not checkpoints.damage(one)), None)
-    if usable is None:
-        return ""
-    rows = json.loads((usable / "state.json").read_text())["metrics_rows"]
-    metrics = run / "metrics.jsonl"
-    written = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
-    return "" if written >= rows else f"metrics.jsonl has {written} of {rows} rows"

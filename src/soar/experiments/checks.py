@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from soar.errors import UserError, unknown
@@ -16,7 +15,7 @@ from soar.experiments.result import Cell
 Verdict = Literal["held", "not held", "undecided"]
 Rows = Mapping[str, Mapping[str, Cell]]
 Names = str | tuple[str, ...]
-_OF_ROWS = ("rows", "above", "near", "lose_more_than", "rising", "peak")
+_OF_ROWS = ("rows", "above", "near", "lose_more_than", "peak")
 _OF_COLUMNS = ("columns", "above_columns", "near_columns", "between")
 _SHOWN = 2  # a claim about many cells shows this many of those that decide it
 
@@ -82,7 +81,6 @@ class ClaimCheck:
         under: are under this number
         lose_more_than: lose more than each of these rows
         between: from the first of these two columns to the second
-        rising: each of these rows is above the one before
         peak: some row inside this list is above both of its ends
     """
 
@@ -96,7 +94,6 @@ class ClaimCheck:
     under: float | None = None
     lose_more_than: Names = ()
     between: tuple[str, str] | None = None
-    rising: Names = ()
     peak: Names = ()
     by: float = 0.0
     points: float = 0.0
@@ -151,8 +148,6 @@ class ClaimCheck:
                 if self.between and other != row:
                     yield partial(_loses_more, row, other, self.between)
         for column in columns:
-            for before, row in pairwise(_listed(self.rising)):
-                yield partial(_above, At(row, column), At(before, column), 0.0)
             if len(_listed(self.peak)) > 2:
                 yield partial(_peak, _listed(self.peak), column)
 

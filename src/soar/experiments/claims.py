@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from soar.experiments.checks import ClaimCheck, Verdict, decide
 from soar.experiments.result import Result
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A qualitative statement about the numbers of a table.
+    """A qualitative statement about the numbers of a table: an entry of `claims` in its file.
 
     Args:
         text: what it says, in our words; a threshold that the paper leaves open is stated
@@ -20,19 +21,12 @@ class Claim:
     """
 
     text: str
-    source: str
-    checks: tuple[ClaimCheck, ...] = field(default=(), repr=False, compare=False)
+    source: str = ""
+    checks: tuple[ClaimCheck, ...]
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A claim and whether our numbers bear it out.
-
-    Args:
-        claim: what was judged
-        verdict: held, not held, or undecided: the interval allows both, or a number is missing
-        why: the numbers that decide
-    """
+class Judged(NamedTuple):
+    """A claim, its verdict, and the numbers that decide or that are missing."""
 
     claim: Claim
     verdict: Verdict
@@ -41,5 +35,4 @@ class Judged:
 
 def judge(claims: Iterable[Claim], result: Result) -> tuple[Judged, ...]:
     """Judge every claim by our numbers; those that are missing leave it undecided."""
-    found = [(claim, decide(claim.checks, result.rows)) for claim in claims]
-    return tuple(Judged(claim, one.verdict, one.why) for claim, one in found)
+    return tuple(Judged(one, *decide(one.checks, result.rows)[:2]) for one in claims)

@@ -13,7 +13,6 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,6 @@ from soar.experiments.local import terminable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_PATHS = ("cache", "root")
 _GRACE = 60.0
 _ANSWER = 10.0
 
@@ -55,7 +53,6 @@ class Cluster:
             KeyboardInterrupt: when a signal asked to stop; tasks have saved what they can resume from
         """
         queue = JobQueue(jobs, listen)
-        _make_folders(jobs)
         with _connected(self.address) as ray, terminable():
             running: dict[Any, tuple[Job, float]] = {}
             try:
@@ -88,7 +85,7 @@ def _fill(ray: Any, queue: JobQueue, running: dict[Any, tuple[Job, float]]) -> N
             continue
         largest = max(int(node["Resources"].get("CPU", 1)) for node in ray.nodes() if node["Alive"])
         needed = {"num_cpus": largest if job.alone else min(job.processes, largest), "num_gpus": gpus}
-        task = ray.remote(_perform).options(name=job.title, **needed).remote(_absolute(job))
+        task = ray.remote(_perform).options(name=job.title, **needed).remote(job)
         running[task] = (job, time.monotonic())
 
 
@@ -119,21 +116,6 @@ def _reason(ray: Any, task: Any) -> str:
     except ray.exceptions.RayError as error:
         lines = str(error).strip().splitlines() or [""]
         return f"Ray: {type(error).__name__}: {lines[0]}"
-
-
-def _absolute(job: Job) -> Job:
-    """Return the job with paths that mean the same in another working folder."""
-    paths = {name: os.path.abspath(job.payload[name]) for name in _PATHS if job.payload.get(name)}
-    return replace(job, payload=job.payload | paths)
-
-
-def _make_folders(jobs: Sequence[Job]) -> None:
-    """Make the cache folder here, so that a machine where it is missing is known not to share it."""
-    for folder in {job.payload["cache"] for job in jobs}:
-        try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{folder}: cannot make the cache folder ({error.strerror})") from None
 
 
 def _stop(ray: Any, tasks: Sequence[Any]) -> None:

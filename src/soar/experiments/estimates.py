@@ -18,15 +18,11 @@ from soar.errors import UserError
 from soar.evaluation.suites import resolve
 from soar.experiments.experiment import Measurement
 from soar.experiments.measure.accuracy import attack_of
-from soar.experiments.measure.cost import PASSES, RATIO, REFERENCE
 from soar.models import MODELS
-from soar.options import parse_spec
 from soar.recipes import Recipe
 
 START_UP = 3.0
 """seconds of a process before it does anything; a table of many short measurements takes little else"""
-LEFT_BY_LARGER_BALL = 0.35
-"""the share of an attack that is left to do where its outcome in a larger ball is known"""
 # Floating-point operations a second: measured on one core of a server, assumed for one GPU.
 _RATE = {"cpu": 8e10, "cuda": 8e12}
 # Images and their shape where data need not be there yet; any other data count like the bundled sample.
@@ -36,7 +32,6 @@ _COLOR, _GRAY = (3, 32, 32), (1, 28, 28)
 _CLASSES = 10
 # A forward pass with its gradient, in forward passes.
 _WITH_GRADIENT = 3.0
-_SHORT = (2, 3)
 _UNKNOWN = 1e8
 
 
@@ -57,43 +52,18 @@ def training_images(recipe: Recipe) -> int:
 
 def train_seconds(recipe: Recipe, device: str = "cpu") -> float:
     """Return how long a training run may take."""
-    work = training_images(recipe) * update_work(recipe.objective)
+    work = training_images(recipe) * _update_work(recipe.objective)
     return work * _seconds(recipe.model, _shape(recipe), device)
 
 
-def update_work(objective: Mapping[str, Any]) -> float:
-    """Return the work of one update, in forward passes of its images.
-
-    Long inner loops, such as 1000 steps of PGD, are counted for two and for three steps and extended. Options
-    that training will refuse count as a standard update.
-
-    Args:
-        objective: as in a recipe
-
-    >>> round(update_work({"name": "standard"})), round(update_work({"name": "adversarial", "steps": 1000}))
-    (3, 2003)
-    """
+def _update_work(objective: Mapping[str, Any]) -> float:
+    """Return the work of one update, in forward passes of its images."""
     options = {key: value for key, value in objective.items() if key != "name"}
-    lengths = {key: n for key, value in options.items() if (n := _length(value)) > _SHORT[1]}
-    short = options | {key: _shortened(options[key], _SHORT[0]) for key in lengths}
     try:
-        base = total = count_objective(objective["name"], **short).work
-        for key, n in lengths.items():
-            longer = short | {key: _shortened(options[key], _SHORT[1])}
-            total += (n - _SHORT[0]) * (count_objective(objective["name"], **longer).work - base)
+        return count_objective(objective["name"], **options).work
     except UserError:
+        # Options that training will refuse.
         return _WITH_GRADIENT
-    return total
-
-
-def _length(value: Any) -> int:
-    """Return the number of steps that an option asks for; 0 where it is none."""
-    text = str(value).removeprefix("pgd-")
-    return int(text) if text.isdecimal() and not isinstance(value, bool) else 0
-
-
-def _shortened(value: Any, steps: int) -> Any:
-    return steps if isinstance(value, int) else f"pgd-{steps}"
 
 
 def measure_seconds(measurement: Measurement, recipe: Recipe | None, device: str = "cpu") -> float:
@@ -104,8 +74,6 @@ def measure_seconds(measurement: Measurement, recipe: Recipe | None, device: str
         recipe: of the network; None where there is none
         device: where it runs
     """
-    if measurement.kind == "cost":
-        return START_UP + _cost_seconds(measurement.options)
     if recipe is None:
         return START_UP
     each = _seconds(recipe.model, _shape(recipe), device)
@@ -132,17 +100,6 @@ def _attack_passes(attack: Attack[Any]) -> float:
     """Return the forward passes of an attack on an image that it never fools."""
     queries = attack.budget * attack.entries(_CLASSES)
     return float(queries if hasattr(attack, "queries") else _WITH_GRADIENT * queries)
-
-
-def _cost_seconds(options: Mapping[str, Any]) -> float:
-    """Return how long it takes to count or to time training steps, on one core at every scale."""
-    if options["what"] in PASSES or "objective" not in options:
-        return 0.0
-    names = [options["objective"], *([REFERENCE] if options["what"].startswith(RATIO) else [])]
-    passes = sum(update_work({"name": parse_spec(one, "objectives")[0]}) for one in names)
-    images: int = options["batch_size"] * (options["repeats"] + 1)  # the first step only warms up
-    model = {"name": options["model"], **options["options"]}
-    return images * passes * _seconds(model, _COLOR, "cpu")
 
 
 def _shape(recipe: Recipe) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from soar.errors import UserError, unknown
+from soar.errors import UserError
 from soar.experiments.claims import Claim
 from soar.experiments.hashing import recipe_hash
 from soar.recipes import Recipe
@@ -63,9 +63,6 @@ class Measurement:
         That holds for FAB without restarts: its path to the decision boundary does not depend on eps, which
         only sets the distance at which it may stop. For other attacks a larger ball implies nothing.
 
-        Args:
-            others: measurements to choose from
-
         >>> small, large = (
         ...     Measurement(kind="accuracy", options={"attack": "fab", "eps": eps}) for eps in ("1/2", "2/3")
         ... )
@@ -74,43 +71,22 @@ class Measurement:
         """
         if self.options.get("attack") != "fab" or self.options.get("restarts", 1) > 1:
             return None
-        same = [one for one in others if {**one.options, "eps": self.options["eps"]} == self.options]
-        larger = [one for one in same if one.kind == self.kind and one.eps > self.eps]
-        return min(larger, key=lambda one: one.eps, default=None)
-
-    @property
-    def eps(self) -> Fraction:
-        """The radius of the ball."""
-        return Fraction(self.options["eps"])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """How a network of an experiment is made.
-
-    Args:
-        title: what readers call it
-        recipe: how it is trained with the first seed, without the weights it starts from
-        start: name of the training whose weights it starts from; from scratch when empty
-        about: a sentence about it, shown in the plan
-    """
-
-    title: str
-    recipe: Recipe
-    start: str = ""
-    about: str = ""
+        eps = self.options["eps"]
+        same = [one for one in others if replace(one, options={**one.options, "eps": eps}) == self]
+        larger = [one for one in same if Fraction(one.options["eps"]) > Fraction(eps)]
+        return min(larger, key=lambda one: Fraction(one.options["eps"]), default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """A network that is trained, with one seed, or whose weights a user brings.
+    """A network that is trained, or whose weights a user brings.
 
     Args:
         title: what readers call it
         recipe: how it is trained, without the weights it starts from
         start: the network whose weights it starts from
         weights: a file of the user's own, in place of training
-        about: a sentence about it
+        about: a sentence about it, shown in the plan
     """
 
     title: str
@@ -126,9 +102,12 @@ class Network:
             digest = hashlib.blake2b(repr(sorted(self.recipe.model.items())).encode(), digest_size=8)
             digest.update(Path(self.weights).read_bytes())
             return digest.hexdigest()
-        # Weights of another run are a copy in the cache, named by their content.
-        outside = Path(self.recipe.training.start_from or "").stem
-        return recipe_hash(self.recipe, self.start.key if self.start else outside)
+        return recipe_hash(self.recipe, self.start.key if self.start else "")
+
+    def with_seed(self, seed: int) -> Network:
+        """Return the network, and the one it starts from, with the seed of its recipe plus the given one."""
+        start = self.start.with_seed(seed) if self.start else None
+        return replace(self, recipe=replace(self.recipe, seed=self.recipe.seed + seed), start=start)
 
     def with_weights(self, path: str | Path) -> Network:
         """Return the network with weights of the user's own in place of training.
@@ -150,10 +129,11 @@ class TableRow:
 
     Args:
         name: unique in its table; "GROUP / NAME" where rows have groups
-        network: name of the training that is measured; None where the numbers are about none
+        network: name of the network that is measured; None where the numbers are about none
         columns: what to measure, by column
         paper: the paper's number by column; None where it prints a dash
         paper_std: the standard deviations that it prints
+        weights: a file of the user's own, in place of training the network
         missing: why the row cannot be measured here, in a few words
         command: what would measure it
     """
@@ -163,6 +143,7 @@ class TableRow:
     columns: Mapping[str, Measurement]
     paper: Mapping[str, float | None] = field(default_factory=dict)
     paper_std: Mapping[str, float] = field(default_factory=dict)
+    weights: str = ""
     missing: str = ""
     command: str = ""
 
@@ -176,41 +157,25 @@ class Experiment:
         title: what it shows, in one line
         rows: from top to bottom
         columns: names of the columns, from left to right
-        training runs: every network that some row or measurement needs, by name
+        networks: every network that some row or measurement needs, by name, with the first seed
         unit: of all numbers, such as percent
         row_key: what a row is, such as method or beta
         scale: smoke, small or paper; empty for an experiment of one size
         caution: how it differs from what the paper did, shown with every number
         claims: what the paper says about the numbers
         selects: whether rows are values of one parameter, the best of which validation selects
+        seeds: how many training runs each number is the mean of
     """
 
     name: str
     title: str
     rows: tuple[TableRow, ...]
     columns: tuple[str, ...]
-    trainings: Mapping[str, Training]
+    networks: Mapping[str, Network]
     unit: str = "percent"
     row_key: str = "training"
     scale: str = ""
     caution: str = ""
     claims: tuple[Claim, ...] = ()
     selects: bool = False
-
-    def row(self, name: str) -> TableRow:
-        """Return a row by its name.
-
-        Raises:
-            UserError: if there is none
-        """
-        for row in self.rows:
-            if row.name == name:
-                return row
-        raise unknown("row", name, [row.name for row in self.rows], f"experiment {self.name}")
-
-    def network(self, name: str, seed: int = 0) -> Network:
-        """Return a network of the experiment, trained with the seed of its recipe plus the given one."""
-        training = self.trainings[name]
-        recipe = replace(training.recipe, seed=training.recipe.seed + seed)
-        start = self.network(training.start, seed) if training.start else None
-        return Network(title=training.title, recipe=recipe, start=start, about=training.about)
+    seeds: int = 1

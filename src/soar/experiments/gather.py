@@ -11,7 +11,7 @@ from soar.environment import environment
 from soar.experiments.cache import Cache, validation_scores
 from soar.experiments.experiment import RECORD, Experiment
 from soar.experiments.jobs import Ending
-from soar.experiments.requests import NO_WEIGHTS, Request, requests
+from soar.experiments.requests import Request, requests
 from soar.experiments.result import SECONDS, Cell, Result
 
 
@@ -19,8 +19,6 @@ def gather(
     experiment: Experiment,
     cache: Cache,
     *,
-    seeds: int = 1,
-    weights: Mapping[str, str] = NO_WEIGHTS,
     endings: Mapping[str, Ending] | None = None,
     again: str = "",
 ) -> Result:
@@ -29,13 +27,11 @@ def gather(
     Args:
         experiment: what was measured
         cache: where results are kept
-        seeds: how many training runs each number is the mean of
-        weights: files of the user's own by row
         endings: how jobs ended, by key, to explain why a number is missing
         again: the command that would measure what is missing
     """
     wanted: dict[tuple[str, str], list[Request]] = {}
-    for request in requests(experiment, seeds=seeds, weights=weights):
+    for request in requests(experiment):
         wanted.setdefault((request.row, request.column), []).append(request)
     rows: dict[str, dict[str, Cell]] = {}
     counted: dict[str, float] = {}
@@ -52,28 +48,30 @@ def gather(
             lost = [one for one, got in zip(of_seeds, found, strict=True) if got is None]
             if found and not lost:
                 numbers = _numbers([one for one in found if one])
-            elif lost and not (row.missing and row.name not in weights):
+            elif lost and not row.missing:
                 numbers = _why(lost, endings or {}, again)
             else:
                 numbers = {"missing": row.missing, "command": row.command}
             rows[row.name][column] = Cell(
                 paper=row.paper.get(column), paper_std=row.paper_std.get(column), **numbers
             )
-        if not row.network or row.missing or row.name in weights:
+        if not row.network or row.missing or row.weights:
             continue
-        folders = [cache.network(experiment.network(row.network, seed).key) for seed in range(seeds)]
+        trained = experiment.networks[row.network]
+        folders = [cache.network(trained.with_seed(seed).key) for seed in range(experiment.seeds)]
         runs[row.name] = tuple(map(str, folders))
         if experiment.selects:
             found_scores = [validation_scores(folder).get("robust") for folder in folders]
             scores = [one for one in found_scores if one is not None]
             # A mean of fewer training runs than the others have could win by luck.
-            validation |= {row.name: 100 * statistics.fmean(scores)} if len(scores) == seeds else {}
+            if len(scores) == experiment.seeds:
+                validation[row.name] = 100 * statistics.fmean(scores)
     measurements = [one for row in experiment.rows for one in row.columns.values()]
     return Result(
         name=experiment.name,
         title=experiment.title,
         scale=experiment.scale,
-        seeds=seeds,
+        seeds=experiment.seeds,
         examples=max((one.examples for one in measurements), default=0),
         data=_data(experiment),
         unit=experiment.unit,
@@ -115,7 +113,7 @@ def _data(experiment: Experiment) -> str:
     names = [row.network for row in experiment.rows if row.network]
     if not names:
         return ""
-    recipe = experiment.trainings[names[0]].recipe
+    recipe = experiment.networks[names[0]].recipe
     kinds = {one.kind for row in experiment.rows for one in row.columns.values()}
     return (
         f"{recipe.data.name}, {recipe.threat.norm} {recipe.threat.eps}"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
 
-from soar.errors import UserError
 from soar.recipes import Recipe
 from soar.runs import start_weights
 
@@ -23,7 +21,8 @@ def recipe_hash(recipe: Recipe, start: str = "") -> str:
 
     Args:
         recipe: the whole recipe
-        start: the hash of the network whose weights it begins with, in place of `training.start_from`
+        start: the hash of the network whose weights it begins with; by default that of the weights which
+            `training.start_from` names, wherever they are
 
     >>> from soar.recipes import load
     >>> recipe_hash(load("demo-robust")) == recipe_hash(load("demo-robust", ["--num_workers", "4"]))
@@ -40,27 +39,10 @@ def recipe_hash(recipe: Recipe, start: str = "") -> str:
     del table["description"]
     for name in _WITHOUT_EFFECT:
         table["training"].pop(name, None)
-    if start:
-        table["training"]["start_from"] = start
+    if start or recipe.training.start_from:
+        outside = recipe.training.start_from or ""
+        table["training"]["start_from"] = start or start_weights(outside).sha256[:16]
     return digest(table)[:16]
-
-
-def is_hash_of(key: str, recipe: Recipe) -> bool:
-    """Return whether a key belongs to a recipe whose `training.start_from` is a path.
-
-    The weights that it begins with are a network of a cache, known by the name of its folder, or any other,
-    known by what is in the file.
-    """
-    if not recipe.training.start_from:
-        return recipe_hash(recipe) == key
-    path = Path(recipe.training.start_from)
-    if recipe_hash(recipe, path.name) == key:
-        return True
-    try:
-        weights = start_weights(recipe.training.start_from)
-    except UserError:
-        return False
-    return recipe_hash(recipe, weights.sha256[:16]) == key
 
 
 def digest(value: Any) -> str:

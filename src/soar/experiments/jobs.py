@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from graphlib import TopologicalSorter
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 Kind = Literal["train", "measure"]
@@ -39,17 +38,6 @@ class Job:
     def processes(self) -> int:
         """The number of processes it takes."""
         return int(self.payload.get("processes", 1))
-
-    def shared_by(self, processes: int) -> Job:
-        """Return the job with a training run that several processes share; measurements stay as they are.
-
-        >>> job = Job(key="a", kind="train", title="a", payload={"processes": 1})
-        >>> job.shared_by(8).payload
-        {'processes': 8}
-        """
-        return (
-            replace(self, payload=self.payload | {"processes": processes}) if self.kind == "train" else self
-        )
 
 
 @dataclass(frozen=True)
@@ -95,14 +83,11 @@ class Executor(Protocol):
 
 
 class JobQueue:
-    """Jobs that wait, and how the others ended; the job on which most work depends comes first.
+    """Jobs that wait, in the order in which they are given, and how the others ended.
 
     Args:
         jobs: what to do; what they need is among them or done already
         listen: receives what starts and ends
-
-    Raises:
-        ValueError: if jobs need each other in a circle
 
     Attributes:
         endings: by key, in the order in which jobs ended
@@ -111,8 +96,7 @@ class JobQueue:
     def __init__(self, jobs: Sequence[Job], listen: Callable[[Event], None]) -> None:
         by_key = {job.key: job for job in jobs}
         self._needs = {key: [one for one in job.needs if one in by_key] for key, job in by_key.items()}
-        chains = _chains(by_key, self._needs)
-        self._waiting = sorted(by_key.values(), key=lambda job: -chains[job.key])
+        self._waiting = list(by_key.values())
         self._listen = listen
         self.endings: dict[str, Ending] = {}
 
@@ -159,14 +143,3 @@ class JobQueue:
 
     def _ended_well(self, key: str) -> bool:
         return key in self.endings and self.endings[key].status == "done"
-
-
-def _chains(jobs: dict[str, Job], needs: dict[str, list[str]]) -> dict[str, float]:
-    """Return for each job its seconds plus those of the longest chain of jobs after it."""
-    after = dict.fromkeys(jobs, 0.0)
-    chains = {}
-    for key in reversed([*TopologicalSorter(needs).static_order()]):
-        chains[key] = jobs[key].seconds + after[key]
-        for one in needs[key]:
-            after[one] = max(after[one], chains[key])
-    return chains

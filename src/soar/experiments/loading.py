@@ -29,7 +29,7 @@ from soar.errors import UserError, shown, unknown
 from soar.evaluation.assessment import CLEAN, WORST
 from soar.evaluation.suites import resolve
 from soar.experiments.claims import Claim
-from soar.experiments.experiment import RECORD, Experiment, Measurement, TableRow, Training
+from soar.experiments.experiment import RECORD, Experiment, Measurement, TableRow
 from soar.experiments.networks import Networks
 from soar.experiments.schema import (
     AssessmentTable,
@@ -72,6 +72,7 @@ def load(
     scale: str = "",
     flags: Sequence[str] = (),
     examples: int | None = None,
+    seeds: int = 1,
     root: Path | None = None,
 ) -> Experiment:
     """Load an experiment by name or from a TOML file.
@@ -81,6 +82,7 @@ def load(
         scale: how large, where the file has scales; small by default
         flags: recipe fields for all networks that override everything, such as ("--epochs", "1")
         examples: number of test images, in place of the file's or the scale's
+        seeds: how many training runs of each network, with the recipe's seed and those after it
         root: the folder of all datasets; rows whose data are not there say so
 
     Raises:
@@ -110,7 +112,8 @@ def load(
         changes=file.fields,
         flags=recipes.parse(flags),
     )
-    return _Reader(file=file, networks=networks, examples=examples, root=root).experiment(path.stem)
+    made = _Reader(file=file, networks=networks, examples=examples, root=root).experiment(path.stem)
+    return replace(made, seeds=seeds)
 
 
 def folder_name(row: str) -> str:
@@ -185,12 +188,16 @@ class _Reader:
         file, settings = self.file, self.networks.settings
         columns = self.columns()
         rows = tuple(self.row(row, columns) for row in file.rows)
+        for row in rows:
+            for one in [row.network, *(name for column in row.columns.values() for name in column.sources)]:
+                if one:
+                    self.networks.network(one)
         return Experiment(
             name=name,
             title=file.title,
             rows=rows,
             columns=tuple(columns),
-            trainings=self.trainings(rows),
+            networks=self.networks.made,
             unit=file.unit,
             row_key=file.row_key,
             scale=self.networks.scale,
@@ -271,30 +278,13 @@ class _Reader:
         if self.networks.size(network) != self.networks.scale:
             command = f"soar reproduce {self.networks.origin} --scale paper --only {shlex.quote(row)}"
             return "not trained at this scale", command
-        data = self.networks.training(network).recipe.data.name
+        data = self.networks.network(network).recipe.data.name
         if data in FETCHABLE and holding(data, self.root).missing():
             return f"no {data} data", f"soar data fetch {data}"
         return "", ""
-
-    def trainings(self, rows: Sequence[TableRow]) -> dict[str, Training]:
-        """Return every network that rows and measurements need, each after the one that it starts from."""
-        found: dict[str, Training] = {}
-
-        def add(name: str) -> None:
-            if name not in found:
-                training = self.networks.training(name)
-                if training.start:
-                    add(training.start)
-                found[name] = training
-
-        for row in rows:
-            sources = [name for one in row.columns.values() for name in one.sources]
-            for name in [*([row.network] if row.network else []), *sources]:
-                add(name)
-        return found
 
     def claims(self, columns: dict[str, Measurement]) -> Iterator[Claim]:
         rows, origin = [row.name for row in self.file.rows], self.networks.origin
         for one in self.file.claims:
             checks = (check.named(rows, columns, self.file.groups, origin) for check in one.checks)
-            yield Claim(one.text, one.source, tuple(checks))
+            yield replace(one, checks=tuple(checks))

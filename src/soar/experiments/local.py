@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from types import FrameType
 
-from soar.errors import UserError
+import msgspec
+
 from soar.experiments.jobs import Ending, Event, Job, JobQueue
-from soar.experiments.worker import as_text
 
 _ENV = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -27,15 +27,9 @@ class Local:
     Args:
         processes: how many at once; by default as many as the cores have room for
         threads: CPU threads of each
-
-    Raises:
-        UserError: if a number is not above 0
     """
 
     def __init__(self, processes: int | None = None, threads: int = 1) -> None:
-        for name, number in (("jobs", processes), ("threads", threads)):
-            if number is not None and number < 1:
-                raise UserError(f"--{name}: got {number}, expected at least 1")
         self.processes = processes or max(1, cores() // threads)
         self.threads = threads
 
@@ -97,7 +91,7 @@ class _Worker:
         self._last: deque[str] = deque(maxlen=20)
         # In a session of its own, so that Ctrl-C on a terminal reaches it only through `stop`, and once.
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "soar.experiments.worker", "-"],
+            [sys.executable, "-m", "soar.experiments.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -111,7 +105,7 @@ class _Worker:
     def _read(self, news: SimpleQueue[tuple[_Worker, str | None]]) -> None:
         assert self.process.stdin is not None and self.process.stdout is not None
         with suppress(BrokenPipeError), self.process.stdin as stdin:
-            stdin.write(as_text(self.job))
+            stdin.write(msgspec.json.encode(self.job).decode())
         with self.process.stdout as lines:
             for line in lines:
                 if line.strip():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from soar import recipes
 from soar.errors import UserError, unknown
-from soar.experiments.experiment import Training
+from soar.experiments.experiment import Network
 from soar.experiments.schema import NetworkTable, Scale, Table, at_scale, typed
 from soar.recipes.recipe import OPEN_SECTIONS
 
@@ -25,6 +25,7 @@ class Networks:
         recipe: of networks that name none
         changes: fields of all recipes
         flags: fields that override everything
+        made: networks that were asked for before
     """
 
     tables: Mapping[str, Table]
@@ -34,13 +35,19 @@ class Networks:
     recipe: str
     changes: Table
     flags: recipes.Overrides
+    made: dict[str, Network] = field(default_factory=dict)
 
-    def training(self, name: str) -> Training:
-        """Return how a network is trained.
+    def network(self, name: str) -> Network:
+        """Return a network with its first seed.
 
         Raises:
             UserError: if what its table says makes no sense
         """
+        if name not in self.made:
+            self.made[name] = self._make(name)
+        return self.made[name]
+
+    def _make(self, name: str) -> Network:
         where = f"{self.origin}: network '{name}'"
         parts = [typed(at_scale(one, self.size(name)), NetworkTable, where) for one in self._parts(name)]
 
@@ -58,14 +65,15 @@ class Networks:
         for part in parts if self.size(name) == "smoke" else ():
             table = recipes.apply(table, _flat(part.smoke))
         table = recipes.apply(table, {**self.flags, "description": ""})
-        start = last("start_from") or ""
-        if start:
+        start = None
+        if last("start_from"):
             # Where its weights are depends on where networks are kept.
-            self._check_before(start, name, "start_from")
+            self._check_before(last("start_from"), name, "start_from")
+            start = self.network(last("start_from"))
             table = recipes.apply(table, {"training.start_from": None})
         recipe = recipes.from_table(table, f"network '{name}'")
         recipe = replace(recipe, seed=recipe.seed + (last("seed") or 0))
-        return Training(title=parts[-1].title or name, recipe=recipe, start=start, about=parts[-1].about)
+        return Network(title=parts[-1].title or name, recipe=recipe, start=start, about=parts[-1].about)
 
     def size(self, name: str) -> str:
         """Return the scale whose size a network has."""

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from pathlib import Path
-from typing import Any, Protocol
 
-from soar import checkpoints
 from soar.experiments.cache import Cache
-from soar.experiments.estimates import START_UP, training_images
+from soar.experiments.estimates import START_UP
 from soar.experiments.jobs import Job
-from soar.recipes import from_table
-
-
-class Store(Protocol):
-    """The part of a cache that planning needs."""
-
-    def is_trained(self, key: str, recipe: Any) -> bool:
-        """Return whether a network is there, whole."""
-
-    def load_result(self, key: str) -> dict[str, Any] | None:
-        """Return a measurement, None where there is no whole one."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +17,11 @@ class Plan:
     Args:
         todo: what has to be done, every job after those it needs
         there: what was done before
-        unneeded: training runs that nothing needs, because all that would use them is there
         timed_by: how many finished jobs the times of the others are based on
     """
 
     todo: tuple[Job, ...]
     there: tuple[Job, ...] = ()
-    unneeded: tuple[Job, ...] = ()
     timed_by: int = 0
 
     def seconds(self, room: int = 1) -> float:
@@ -69,7 +50,7 @@ class Plan:
         return float(sum(job.seconds for job in self.todo))
 
 
-def plan(jobs: Iterable[Job], cache: Store) -> Plan:
+def plan(jobs: Iterable[Job], cache: Cache) -> Plan:
     """Find out what is left to do; a job that several tables need is done once.
 
     Args:
@@ -77,24 +58,19 @@ def plan(jobs: Iterable[Job], cache: Store) -> Plan:
         cache: what is there
     """
     unique = {job.key: job for job in jobs}
-    there = {key for key, job in unique.items() if is_there(job, cache)}
+    there = {key for key, job in unique.items() if _is_there(job, cache)}
     needed = {key for job in unique.values() for key in job.needs}
     ordered: dict[str, Job] = {}
     for job in unique.values():
         # A network that is only a means is trained where something that uses it is left to do.
         if job.key not in there and not (job.kind == "train" and job.key in needed):
             _take(job, unique, there, ordered)
-    return Plan(
-        todo=tuple(ordered.values()),
-        there=tuple(job for key, job in unique.items() if key in there),
-        unneeded=tuple(job for key, job in unique.items() if key not in there and key not in ordered),
-    )
+    return Plan(tuple(ordered.values()), tuple(job for key, job in unique.items() if key in there))
 
 
-def is_there(job: Job, cache: Store) -> bool:
-    """Return whether a job was done before and what it made is whole."""
+def _is_there(job: Job, cache: Cache) -> bool:
     if job.kind == "train":
-        return cache.is_trained(job.key, from_table(job.payload["recipe"], job.title))
+        return cache.is_trained(job.key)
     return cache.load_result(job.key) is not None
 
 
@@ -109,82 +85,28 @@ def _take(job: Job, jobs: dict[str, Job], there: set[str], ordered: dict[str, Jo
 
 
 def timed(planned: Plan, cache: Cache) -> Plan:
-    """Correct the times of a plan by what finished jobs of the same kind took.
-
-    What an interrupted training has behind it is left out. Where nothing is there, estimates stay the same.
+    """Correct the times of a plan by what finished jobs of the same kind took, where there are any.
 
     Args:
         planned: the plan
         cache: what is there, with the time it took
     """
-    took = {job.key: seconds for job in planned.there if (seconds := _took(job, cache)) and job.seconds}
-    paces = {}
+    todo, timed_by = list(planned.todo), 0
     for kind in ("train", "measure"):
-        done = [job for job in planned.there if job.kind == kind and job.key in took]
-        paces[kind] = weighted_median([(took[job.key] / job.seconds, job.seconds) for job in done])
-    todo = [
-        replace(job, seconds=job.seconds * paces[job.kind] * (1 - _share_done(job, cache)))
-        for job in planned.todo
-    ]
-    return replace(planned, todo=tuple(todo), timed_by=len(took))
+        done = [job for job in planned.there if job.kind == kind and job.seconds and _took(job, cache)]
+        if done:
+            pace = sum(_took(job, cache) for job in done) / sum(job.seconds for job in done)
+            todo = [replace(job, seconds=job.seconds * pace) if job.kind == kind else job for job in todo]
+            timed_by += len(done)
+    return replace(planned, todo=tuple(todo), timed_by=timed_by)
 
 
-def weighted_median(weighted: Sequence[tuple[float, float]]) -> float:
-    """Return the value with half of the weight on either side; 1 where there is none.
-
-    Args:
-        weighted: values and their weights
-
-    >>> weighted_median([(9.0, 1.0), (2.0, 50.0), (1.5, 20.0)]), weighted_median([])
-    (2.0, 1.0)
-    """
-    half, passed = sum(weight for _, weight in weighted) / 2, 0.0
-    for value, weight in sorted(weighted):
-        passed += weight
-        if passed >= half:
-            return value
-    return 1.0
-
-
-def _took(job: Job, cache: Cache) -> float | None:
-    """Return the seconds that a finished job took, as far as is known."""
+def _took(job: Job, cache: Cache) -> float:
+    """Return the seconds that a finished job took; 0 where that is not known."""
     from soar.training.result import Outcome
 
     if job.kind == "measure":
-        found = cache.load_result(job.key)
-        return START_UP + found["seconds"] if found and "seconds" in found else None
-    run = cache.network(job.key)
-    outcome = Outcome.load(run)
-    return _without_pauses(run, outcome.seconds) if outcome else None
-
-
-def _without_pauses(run: Path, seconds: float) -> float:
-    """Return what a training run would have taken had all its updates been like most.
-
-    A machine that slept, or was needed elsewhere for a while, says nothing about the next training.
-
-    Args:
-        run: where its metrics are
-        seconds: wall-clock time of the training
-    """
-    from soar.training.tracking import METRICS
-
-    try:
-        rows = [json.loads(line) for line in (run / METRICS).read_text().splitlines()]
-        moments = [row["seconds"] for row in rows if row["kind"] == "train"]
-    except (OSError, ValueError, KeyError):
-        return seconds
-    steps = [later - earlier for earlier, later in pairwise(moments)]
-    return min(seconds, statistics.median(steps) * len(moments)) if steps else seconds
-
-
-def _share_done(job: Job, cache: Cache) -> float:
-    """Return how much of a training run is behind it, according to its newest checkpoint."""
-    if job.kind != "train" or cache.condition(job.key).name != "unfinished":
-        return 0.0
-    saved = [one for one in checkpoints.available(cache.network(job.key)) if not checkpoints.damage(one)]
-    if not saved:
-        return 0.0
-    recipe = from_table(job.payload["recipe"], job.title)
-    step: int = json.loads((saved[-1] / "state.json").read_text())["step"]
-    return min(1.0, step * recipe.training.batch_size / training_images(recipe))
+        found = cache.load_result(job.key) or {}
+        return START_UP + found["seconds"] if "seconds" in found else 0.0
+    outcome = Outcome.load(cache.network(job.key))
+    return outcome.seconds if outcome else 0.0

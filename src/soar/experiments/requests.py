@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+import os
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from soar.experiments.cache import Cache
-from soar.experiments.estimates import LEFT_BY_LARGER_BALL, measure_seconds, train_seconds
+from soar.experiments.estimates import measure_seconds, train_seconds
 from soar.experiments.experiment import RECORD, Experiment, Measurement, Network
 from soar.experiments.jobs import Job
 from soar.recipes import Recipe
-
-NO_WEIGHTS: Mapping[str, str] = {}
 
 
 class Request(NamedTuple):
@@ -36,79 +35,68 @@ class Request(NamedTuple):
             return of
         return self.measurement.key(of, [one.key for one in self.sources.values()], self.seed)
 
-    @property
-    def larger_key(self) -> str:
-        """The key of the result in the larger ball; empty where there is none."""
-        return self._replace(measurement=self.larger).key if self.larger else ""
 
-
-def requests(
-    experiment: Experiment,
-    *,
-    seeds: int = 1,
-    only: Collection[str] = (),
-    weights: Mapping[str, str] = NO_WEIGHTS,
-) -> Iterator[Request]:
+def requests(experiment: Experiment, only: Collection[str] = ()) -> Iterator[Request]:
     """Iterate over every number that an experiment needs, row by row, also those that are missing here.
 
     Args:
         experiment: what to measure
-        seeds: how many training runs of each network, with the recipe's seed and those after it
         only: rows to work on; all when empty
-        weights: files of the user's own by row, in place of training runs
     """
     for row in experiment.rows:
         if only and row.name not in only:
             continue
-        own = weights.get(row.name)
         # There is one file of weights, and one theory: more seeds would return the same again.
-        for seed in range(seeds if row.network is not None and own is None else 1):
-            measured = None if row.network is None else experiment.network(row.network, seed)
-            if measured is not None and own is not None:
-                measured = measured.with_weights(own)
+        for seed in range(1 if row.network is None or row.weights else experiment.seeds):
+            network = experiment.networks[row.network].with_seed(seed) if row.network else None
+            if network and row.weights:
+                network = network.with_weights(row.weights)
             for column, measurement in row.columns.items():
-                sources = {name: experiment.network(name, seed) for name in measurement.sources}
+                sources = {name: experiment.networks[name].with_seed(seed) for name in measurement.sources}
                 larger = measurement.in_larger_ball(row.columns.values())
-                yield Request(row.name, column, measurement, measured, sources, seed, larger)
+                yield Request(row.name, column, measurement, network, sources, seed, larger)
 
 
 def jobs(
     experiment: Experiment,
     cache: Cache,
     *,
-    seeds: int = 1,
     only: Collection[str] = (),
     root: Path | None = None,
     device: str = "cpu",
-    weights: Mapping[str, str] = NO_WEIGHTS,
+    processes: int = 1,
 ) -> list[Job]:
     """Return everything that has to be done for an experiment, each job once and after what it needs.
 
     Args:
         experiment: what to measure
         cache: where networks and results are kept
-        seeds: how many training runs of each network
         only: rows to work on; all when empty
         root: the folder of all datasets
         device: such as "cpu" or "cuda"
-        weights: files of the user's own by row, in place of training runs
+        processes: how many share each training
     """
-    common = {"cache": str(cache.folder), "root": None if root is None else str(root), "device": device}
+    # A worker may have another working folder.
+    common = {
+        "cache": str(cache.folder.absolute()),
+        "root": None if root is None else str(root.absolute()),
+        "device": device,
+    }
     found: dict[str, Job] = {}
-    missing = [row.name for row in experiment.rows if row.missing and row.name not in weights]
-    for request in requests(experiment, seeds=seeds, only=only, weights=weights):
+    missing = [row.name for row in experiment.rows if row.missing]
+    for request in requests(experiment, only):
         if request.row in missing:
             continue
         needs = []
         for one in (request.network, *request.sources.values()):
             if one is not None:
-                needs += _training(one, common, found)
+                needs += _training(one, {**common, "processes": processes}, found)
         if request.measurement.kind == RECORD:
             continue
         if request.measurement.kind == "transfer":
             needs.append(_points(request, common, found))
         if request.larger:
-            needs.append(request.larger_key)
+            needs.append(request._replace(measurement=request.larger).key)
         job = _measuring(request, common, tuple(dict.fromkeys(needs)))
         found.setdefault(job.key, job)
     return list(found.values())
@@ -119,12 +107,12 @@ def _training(one: Network, common: dict[str, Any], found: dict[str, Job]) -> li
     if one.weights:
         return []
     before = [] if one.start is None else _training(one.start, common, found)
-    payload = {"recipe": _plain(one.recipe), "start": one.start.key if one.start else "", "processes": 1}
+    payload = {"recipe": _plain(one.recipe), "start": one.start.key if one.start else "", **common}
     job = Job(
         key=one.key,
         kind="train",
         title=f"train {one.title}, seed {one.recipe.seed}",
-        payload={**payload, **common},
+        payload=payload,
         needs=tuple(before),
         seconds=train_seconds(one.recipe, common["device"]),
         about=one.about,
@@ -156,20 +144,19 @@ def _measuring(request: Request, common: dict[str, Any], needs: tuple[str, ...])
         "sources": {name: one.key for name, one in request.sources.items()},
         **common,
     }
-    if request.larger:
-        payload["larger"] = request.larger_key
     if measured is not None and measured.weights:
         payload["given"] = {"weights": measured.weights, "recipe": _plain(measured.recipe)}
+    if request.larger:
+        payload["larger"] = request._replace(measurement=request.larger).key
     # A measurement with parts is one job for several columns.
     what = measurement.kind if measurement.part else request.column
-    seconds = measure_seconds(measurement, measured.recipe if measured else None, common["device"])
     return Job(
         key=request.key,
         kind="measure",
         title=f"{what} of {of}, seed {request.seed}",
         payload=payload,
         needs=needs,
-        seconds=seconds * LEFT_BY_LARGER_BALL if request.larger else seconds,
+        seconds=measure_seconds(measurement, measured.recipe if measured else None, common["device"]),
         alone=measurement.kind == "cost",
     )
 
@@ -177,4 +164,6 @@ def _measuring(request: Request, common: dict[str, Any], needs: tuple[str, ...])
 def _plain(recipe: Recipe) -> dict[str, Any]:
     """Return a recipe as it comes out of a JSON file, lists in place of tuples."""
     table: dict[str, Any] = json.loads(json.dumps(recipe.as_table()))
+    if recipe.training.start_from:
+        table["training"]["start_from"] = os.path.abspath(recipe.training.start_from)
     return table

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 from msgspec import Meta
 
 from soar.errors import unknown
-from soar.experiments.checks import ClaimCheck
+from soar.experiments.claims import Claim
 from soar.experiments.experiment import RECORD
 from soar.options import convert
 
@@ -70,15 +70,6 @@ class AssessmentTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClaimTable:
-    """An entry of `claims`."""
-
-    text: str
-    source: str = ""
-    checks: tuple[ClaimCheck, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class ExperimentFile:
     """A whole file.
 
@@ -115,7 +106,7 @@ class ExperimentFile:
     """Rows or columns that claims name together."""
     networks: dict[str, Table] = field(default_factory=dict)
     """Those of `NetworkTable`, by name."""
-    claims: tuple[ClaimTable, ...] = ()
+    claims: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from soar import recipes
 from soar.environment import choose_device
 from soar.errors import UserError
 from soar.experiments.cache import Cache, Log
-from soar.experiments.hashing import is_hash_of, recipe_hash
+from soar.experiments.hashing import recipe_hash
 from soar.runs import Run
 
 
@@ -29,14 +30,26 @@ def train(key: str, payload: dict[str, Any], log: Log) -> None:
         KeyboardInterrupt: when a signal asked to stop, with the signal's name; a checkpoint was saved
     """
     cache = Cache(Path(payload["cache"]))
-    recipe = cache.started(recipes.from_table(payload["recipe"], f"job {key}"), payload["start"])
-    if not is_hash_of(key, recipe):
-        raise UserError(f"job {key}: its recipe has another hash, {recipe_hash(recipe, payload['start'])}")
+    recipe = recipes.from_table(payload["recipe"], f"job {key}")
+    own = recipe_hash(recipe, payload["start"])
+    if own != key:
+        raise UserError(f"job {key}: its recipe has another hash, {own}")
+    if payload["start"]:
+        folder = str(cache.network(payload["start"]))
+        recipe = replace(recipe, training=replace(recipe.training, start_from=folder))
     with cache.reserved(key, log):
-        _set_aside_if_damaged(cache, key, log)
         condition = cache.condition(key)
-        if condition.name in ("absent", "unfinished"):
-            _check_start(cache, payload["start"])
+        if condition.name == "damaged":
+            aside = cache.set_aside(cache.network(key))
+            log(
+                f"{cache.network(key)} is damaged: {condition.why}; now {aside.name}, and it is trained again"
+            )
+        if condition.name in ("absent", "unfinished", "damaged"):
+            start = payload["start"]
+            if start and not cache.is_trained(start):
+                # Its weights have to be those that validation chose.
+                found = f"{cache.network(start)}, is {cache.condition(start)}"
+                raise UserError(f"the network to start from, {found}")
             run = Run(cache.network(key), recipe)
             together = payload.get("processes", 1) > 1
             (_train_together if together else _train_here)(run, payload, log)
@@ -45,20 +58,6 @@ def train(key: str, payload: dict[str, Any], log: Log) -> None:
             raise UserError(f"training was stopped: {condition.why} ({cache.network(key)})")
         if condition.name != "trained":
             raise UserError(f"{cache.network(key)} is {condition} after training")
-
-
-def _set_aside_if_damaged(cache: Cache, key: str, log: Log) -> None:
-    condition = cache.condition(key)
-    if condition.name == "damaged":
-        aside = cache.set_aside(cache.network(key))
-        log(f"{cache.network(key)} is damaged: {condition.why}; now {aside.name}, and it is trained again")
-
-
-def _check_start(cache: Cache, start: str) -> None:
-    """Check that the weights to start from are those that validation chose."""
-    condition = cache.condition(start) if start else None
-    if condition is not None and condition.name != "trained":
-        raise UserError(f"the network to start from, {cache.network(start)}, is {condition}")
 
 
 def _train_here(run: Run, payload: dict[str, Any], log: Log) -> None:

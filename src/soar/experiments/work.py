@@ -6,16 +6,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from soar import files
 from soar.errors import unknown
 from soar.experiments.cache import Cache
-from soar.experiments.experiment import Experiment, TableRow, Training
+from soar.experiments.experiment import Experiment, TableRow
 from soar.experiments.gather import gather
 from soar.experiments.jobs import Ending, Event, Executor, Job
 from soar.experiments.plan import Plan, plan, timed
 from soar.experiments.requests import jobs
 from soar.experiments.result import Result
-from soar.runs import start_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +23,6 @@ class Work:
     Args:
         experiments: what to measure
         cache: what is there
-        seeds: how many training runs each number is the mean of
-        weights: files of the user's own by row
         rows: names of the rows to work on
         plan: what is to be done
         endings: how it ended, by key
@@ -34,8 +30,6 @@ class Work:
 
     experiments: tuple[Experiment, ...]
     cache: Cache
-    seeds: int
-    weights: Mapping[str, str]
     rows: Collection[str]
     plan: Plan
     endings: dict[str, Ending] = field(default_factory=dict)
@@ -51,7 +45,7 @@ class Work:
         for one in self.experiments:
             found: dict[str, list[TableRow]] = {}
             for row in one.rows:
-                if row.missing and row.name in self.rows and row.name not in self.weights:
+                if row.missing and row.name in self.rows:
                     found.setdefault(row.missing, []).append(row)
             for why, rows in found.items():
                 names = "all rows" if len(rows) == len(one.rows) > 1 else ", ".join(row.name for row in rows)
@@ -76,90 +70,53 @@ class Work:
         Args:
             again: returns the command that measures an experiment
         """
-        return [
-            gather(
-                one,
-                self.cache,
-                seeds=self.seeds,
-                weights=self.weights,
-                endings=self.endings,
-                again=again(one),
-            )
-            for one in self.experiments
-        ]
+        return [gather(one, self.cache, endings=self.endings, again=again(one)) for one in self.experiments]
 
 
 def prepare(
     experiments: Sequence[Experiment],
     cache: Cache,
     *,
-    seeds: int = 1,
     only: Collection[str] = (),
     weights: Mapping[str, Path] | None = None,
     root: Path | None = None,
     device: str = "cpu",
     processes: int = 1,
-    keep: bool = True,
 ) -> Work:
     """Find out what experiments need and what of it is there.
 
     Args:
         experiments: what to measure
         cache: where networks and numbers are kept
-        seeds: how many training runs each number is the mean of
         only: rows to work on, by their name or the part of it behind the group; all when empty
-        weights: files of the user's own by row
+        weights: files of the user's own by row, in place of training runs
         root: the folder of all datasets
         device: such as "cpu" or "cuda"
         processes: how many share each training
-        keep: whether weights of other runs that training runs start from are copied into the cache
 
     Raises:
         UserError: if a row or a file does not exist
     """
-    needed = tuple(_with_kept_starts(one, cache, keep=keep) for one in experiments)
-    rows = _rows(needed, only, "flag --only") if only else {row.name for one in needed for row in one.rows}
-    own = {
-        row: str(file)
-        for name, file in (weights or {}).items()
-        for row in _rows(needed, [name], "flag --weights")
-    }
+    known = [row.name for one in experiments for row in one.rows]
+    chosen = _rows(known, only, "flag --only") if only else set(known)
+    given = (weights or {}).items()
+    own = {row: str(file) for name, file in given for row in _rows(known, [name], "flag --weights")}
+    needed: list[Experiment] = []
     found: list[Job] = []
-    for one in needed:
-        mine = [row.name for row in one.rows if row.name in rows]
+    for one in experiments:
+        rows = tuple(
+            replace(row, weights=own[row.name], missing="") if row.name in own else row for row in one.rows
+        )
+        needed.append(replace(one, rows=rows))
+        mine = [row.name for row in rows if row.name in chosen]
         if mine:
-            found += jobs(one, cache, seeds=seeds, only=mine, root=root, device=device, weights=own)
-    return Work(
-        experiments=needed,
-        cache=cache,
-        seeds=seeds,
-        weights=own,
-        rows=rows,
-        plan=timed(plan([job.shared_by(processes) for job in found], cache), cache),
-    )
+            found += jobs(needed[-1], cache, only=mine, root=root, device=device, processes=processes)
+    planned = timed(plan(found, cache), cache)
+    return Work(experiments=tuple(needed), cache=cache, rows=chosen, plan=planned)
 
 
-def _with_kept_starts(experiment: Experiment, cache: Cache, *, keep: bool) -> Experiment:
-    """Let training runs start from copies of other runs' weights, under names that change when they do."""
-    trainings = {name: _with_kept_start(one, cache, keep) for name, one in experiment.trainings.items()}
-    return replace(experiment, trainings=trainings)
-
-
-def _with_kept_start(training: Training, cache: Cache, keep: bool) -> Training:
-    recipe = training.recipe
-    if training.start or not recipe.training.start_from:
-        return training
-    weights = start_weights(recipe.training.start_from)
-    content = weights.file.read_bytes()
-    copy = (cache.folder / "weights" / f"{weights.sha256[:16]}.safetensors").resolve()
-    if keep and not (copy.exists() and copy.read_bytes() == content):
-        files.write(copy, content)
-    return replace(training, recipe=replace(recipe, training=replace(recipe.training, start_from=str(copy))))
-
-
-def _rows(needed: Sequence[Experiment], names: Collection[str], where: str) -> set[str]:
+def _rows(known: Sequence[str], names: Collection[str], where: str) -> set[str]:
     """Return the full names of rows."""
-    known = [row.name for one in needed for row in one.rows]
     found: set[str] = set()
     for name in names:
         matching = {row for row in known if name in (row, row.rpartition(" / ")[2])}

@@ -85,7 +85,7 @@ def export_checked(
             warnings.simplefilter("ignore")
             exported = load(written)
         difference, sizes = _compare(frozen, exported, images, path)
-        files.move(written, path)
+    files.write(path, content, overwrite=False)
     return ExportedFile(path, sizes, difference)
 
 

@@ -26,18 +26,6 @@ def require(holds: bool, field: str, got: Any, expected: str) -> None:
         raise UserError(f"model.{field}: got {shown(got)}, expected {expected} (flag --model.{field})")
 
 
-def activation_layer(name: Activation) -> nn.Module:
-    """Return the activation between two layers; silu and softplus have second derivatives that are not zero.
-
-    Raises:
-        UserError: when there is no such activation
-    """
-    known: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "silu": nn.SiLU, "softplus": nn.Softplus}
-    if name not in known:
-        raise unknown("activation", name, known, "model.activation")
-    return known[name]()
-
-
 def check_task(num_classes: int, image_shape: tuple[int, int, int]) -> None:
     """Check the number of classes and the image shape."""
     values.whole(num_classes, "num_classes", least=2, flag=" (set by the data)")

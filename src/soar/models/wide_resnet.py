@@ -6,12 +6,12 @@ import math
 
 from torch import Tensor, nn
 
+from soar.errors import unknown
 from soar.models.layers import (
     Activation,
     Layers,
     Norm,
     Statistics,
-    activation_layer,
     check_task,
     normalization_layer,
     require,
@@ -19,29 +19,10 @@ from soar.models.layers import (
 )
 
 
-def wide_resnet(
-    num_classes: int = 10,
-    image_shape: tuple[int, int, int] = (3, 32, 32),
-    *,
-    depth: int = 34,
-    widen_factor: int = 10,
-    norm: Norm = "batch",
-    groups: int = 8,
-    conv_bias: bool = False,
-    activation: Activation = "relu",
-    input_normalization: str | Statistics = "none",
-    zero_init_residual: bool = False,
-) -> WideResNet:
+class WideResNet(nn.Module):
     """Wide ResNet with batch norm, initialized as by TRADES: WRN-34-10, 46.2 M parameters.
 
-    The options are those of `WideResNet`.
-    """
-    return WideResNet(**locals())
-
-
-class WideResNet(nn.Module):
-    """Stem, three stages of pre-activation blocks, average pooling, a linear layer: [0, 1] pixels to logits.
-
+    Stem, three stages of pre-activation blocks, average pooling, a linear layer: [0, 1] pixels to logits.
     Source: Zagoruyko and Komodakis, "Wide Residual Networks", without dropout.
 
     Args:
@@ -62,17 +43,17 @@ class WideResNet(nn.Module):
 
     def __init__(
         self,
-        num_classes: int,
-        image_shape: tuple[int, int, int],
+        num_classes: int = 10,
+        image_shape: tuple[int, int, int] = (3, 32, 32),
         *,
-        depth: int,
-        widen_factor: int,
-        norm: Norm,
-        groups: int,
-        conv_bias: bool,
-        activation: Activation,
-        input_normalization: str | Statistics,
-        zero_init_residual: bool,
+        depth: int = 34,
+        widen_factor: int = 10,
+        norm: Norm = "batch",
+        groups: int = 8,
+        conv_bias: bool = False,
+        activation: Activation = "relu",
+        input_normalization: str | Statistics = "none",
+        zero_init_residual: bool = False,
     ) -> None:
         super().__init__()
         layers = Layers(norm, conv_bias, groups)
@@ -80,7 +61,11 @@ class WideResNet(nn.Module):
         require(depth >= 10 and depth % 6 == 4, "depth", depth, "6n + 4 such as 10, 28 or 34")
         require(widen_factor >= 1, "widen_factor", widen_factor, "at least 1")
         self.normalization = normalization_layer(input_normalization, image_shape[0])
-        self.activate = activation_layer(activation)
+        # The second derivatives of SiLU and softplus, unlike those of ReLU, are not zero.
+        known: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "silu": nn.SiLU, "softplus": nn.Softplus}
+        if activation not in known:
+            raise unknown("activation", activation, known, "model.activation")
+        self.activate: nn.Module = known[activation]()
         self.stem = layers.conv(image_shape[0], 16)
         self.blocks = nn.Sequential()
         channels, blocks_per_stage = 16, (depth - 4) // 6
@@ -154,3 +139,7 @@ def initialize(network: nn.Module) -> None:
             nn.init.normal_(module.weight, 0.0, math.sqrt(2 / fan_out))
         if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+wide_resnet = WideResNet
+"""builds the network, under the name that recipes use"""

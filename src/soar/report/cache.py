@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from soar.errors import FileError, UserError
-from soar.evaluation.files import read_json, write_json
+from soar import files
+from soar.errors import FileError, first_line
 
 T = TypeVar("T")
-KIND = "exhibit"
-FORMAT = 1
 
 
 class ReportCache:
@@ -39,33 +36,19 @@ class ReportCache:
             compute: measures it
             about: what else decides it, as text
         """
-        path, fingerprint = self.folder / f"{name}.json", _digest(f"{self._fingerprint} {about}")
-
-        def convert(stored: dict[str, Any]) -> T | None:
-            if stored["fingerprint"] != fingerprint:
-                return None
-            if stored["sum"] != _digest(json.dumps(stored["content"])):
-                raise ValueError("its content has changed since it was written")
-            return msgspec.convert(stored["content"], kind)
-
-        found = None
+        path, decisive = self.folder / f"{name}.json", f"{self._fingerprint} {about}"
+        fingerprint = hashlib.blake2b(decisive.encode(), digest_size=8).hexdigest()
         if path.exists():
             try:
-                found = read_json(path, kind=KIND, version=FORMAT, make=convert)
-            except UserError as error:
-                self._say(f"{error}; it is made again")
-        if found is not None:
-            return found
+                stored = msgspec.json.decode(path.read_bytes())
+                if stored["fingerprint"] == fingerprint:
+                    return msgspec.convert(stored["content"], kind)
+            except (OSError, KeyError, TypeError, msgspec.MsgspecError) as error:
+                self._say(f"{path}: damaged ({first_line(error)}); it is made again")
         found = compute()
-        plain = msgspec.to_builtins(found)
-        head = {"format": FORMAT, "kind": KIND, "fingerprint": fingerprint}
         try:
-            write_json({**head, "sum": _digest(json.dumps(plain)), "content": plain}, path)
+            files.write(path, msgspec.json.encode({"fingerprint": fingerprint, "content": found}))
         except FileError as error:
             # A report is also made where nothing can be kept.
             self._say(f"{error}; it is made again for the next report")
         return found
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -77,7 +77,7 @@ def gather(
         run.path / FOLDER, fingerprint(target.model, about, target.images, target.labels), say
     )
     quick = replace(target, model=inference_copy(target.model, target.x[:4]))
-    found = find_assessment(run.path, quick, say) or _assess(run, target, say)
+    found = find_assessment(run.path, target, say) or _assess(run, target, say)
     diagnosis = find_diagnosis(run.path, target, say)
     breaks = _breaking_radii(quick, cache)
     metrics = read_metrics(run.path / "metrics.jsonl")

@@ -6,17 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-import torch
-
 from soar.errors import UserError
 from soar.evaluation import Assessment
 from soar.evaluation.diagnosis import Diagnosis
 from soar.evaluation.target import Target
-
-# A copy of a model in another memory layout rounds differently, which may change the prediction for an image
-# on the boundary. Other weights disagree about many more.
-DISAGREEMENT = 0.01
-_OTHER_WEIGHTS = "it was made of other weights"
 
 Say = Callable[[str], None]
 Record = TypeVar("Record", Assessment, Diagnosis)
@@ -27,16 +20,13 @@ def find_assessment(folder: Path, target: Target, say: Say) -> Assessment | None
 
     Args:
         folder: the run folder
-        target: the weights, data and threat that it must be of; a file that does not name its weights is
-            recognized by its predictions
+        target: the weights, data and threat that it must be of
         say: takes a line about every file that is skipped, and about the one that is used
     """
-    usable = []
-    for path, found in _usable(folder, "assessment", Assessment.load, target, say):
-        if found.weights is not None or agrees(found, target):
-            usable.append((len(found), len(found.attacks), path.stat().st_mtime_ns, path, found))
-        else:
-            say(f"{path}: skipped, {_OTHER_WEIGHTS}")
+    usable = [
+        (len(found), len(found.attacks), path.stat().st_mtime_ns, path, found)
+        for path, found in _usable(folder, "assessment", Assessment.load, target, say)
+    ]
     if not usable:
         return None
     *_, path, found = max(usable, key=lambda one: one[:3])
@@ -59,14 +49,6 @@ def find_diagnosis(folder: Path, target: Target, say: Say) -> Diagnosis | None:
     return max(usable, key=lambda one: one[:2])[2] if usable else None
 
 
-def agrees(found: Assessment, target: Target) -> bool:
-    """Return whether an assessment and a model agree on the clean images that both know."""
-    known = dict(zip(target.index.tolist(), target.correct.tolist(), strict=True))
-    pairs = zip(found.index.tolist(), found.correct.tolist(), strict=True)
-    same = torch.tensor([known[index] == flag for index, flag in pairs if index in known])
-    return int((~same.bool()).sum()) <= max(1, DISAGREEMENT * len(same))
-
-
 def _usable(
     folder: Path, name: str, load: Callable[[Path], Record], target: Target, say: Say
 ) -> Iterator[tuple[Path, Record]]:
@@ -77,8 +59,8 @@ def _usable(
         except UserError as error:
             say(f"skipped: {error}")
             continue
-        if found.weights is not None and found.weights.sha256 != digest:
-            say(f"{path}: skipped, {_OTHER_WEIGHTS}")
+        if (None if found.weights is None else found.weights.sha256) != digest:
+            say(f"{path}: skipped, it was made of other weights")
         elif (found.data, found.threat) == (target.data_name, target.threat):
             yield path, found
         else:

@@ -11,8 +11,8 @@ where it prints E[r], which can be negative and would then reward large weights.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,8 +20,7 @@ from torch import Tensor
 from soar import randomness
 from soar.theory import Rows
 
-GRADIENT_DESCENT, RIDGE, LASSO, ROBUST = "gradient descent", "ridge", "lasso", "robust regularizer"
-DIMENSIONS = (10, 100, 1000, 3072)
+GRADIENT_DESCENT, ROBUST = "gradient descent", "robust regularizer"
 
 
 def descend(weights: Tensor, second_moment: float, rate: float, steps: int) -> Tensor:
@@ -69,24 +68,6 @@ def descend_robustly(weights: Tensor, first_inputs: Tensor, eps: float, steps: i
     return found
 
 
-def ridge(second_moment: float, strength: float) -> float:
-    r"""Return the first weight of ridge regression, \( m / (m + \lambda) \); the others are 0.
-
-    >>> ridge(1.0, 0.25)
-    0.8
-    """
-    return second_moment / (second_moment + strength)
-
-
-def lasso(second_moment: float, strength: float) -> float:
-    r"""Return the first weight of the lasso, \( \max(0, 1 - \lambda / m) \); the others are 0.
-
-    >>> lasso(1.0, 0.25)
-    0.75
-    """
-    return max(0.0, 1 - strength / second_moment)
-
-
 def robust_loss(weights: Tensor, first_inputs: Tensor, eps: float) -> Tensor:
     r"""Compute the exact worst-case loss over the irrelevant coordinates.
 
@@ -131,61 +112,39 @@ def expansion(weights: Tensor, first_inputs: Tensor, eps: float, order: int) -> 
     return first if order == 1 else first + 0.5 * reach.square()
 
 
-def expected_attacked_loss(dimension: int, eps: float, deviation: float) -> float:
-    r"""Compute the expected loss under attack of the weights that gradient descent finds.
-
-    Over the initial weights it is
-    \( \frac{\epsilon^2 \sigma^2}{2} [(d - 1) + (d - 1)(d - 2) \frac{2}{\pi}] \), which grows as \( d^2 \).
+def table(dimensions: Sequence[int] = (3072,), eps: float = 8 / 255, deviation: float = 1.0) -> Rows:
+    """Compare the losses of gradient descent and of the robust regularizer without and with an adversary.
 
     Args:
-        dimension: d
+        dimensions: values of d
         eps: how far each irrelevant coordinate may move
         deviation: sigma, the deviation of the initial weights
-
-    >>> round(expected_attacked_loss(2, 1.0, 1.0), 3)  # one irrelevant weight: E w^2 / 2
-    0.5
     """
-    others = dimension - 1
-    return 0.5 * eps**2 * deviation**2 * (others + others * (others - 1) * 2 / math.pi)
-
-
-def table(eps: float = 8 / 255, deviation: float = 1.0, strength: float = 0.1) -> Rows:
-    """Compare the losses of several fits without and with an adversary, for growing dimensions.
-
-    Args:
-        eps: how far each irrelevant coordinate may move
-        deviation: sigma, the deviation of the initial weights
-        strength: lambda of ridge and lasso
-    """
-    first_inputs = _draw("inputs", 10_000)
-    moment = float(first_inputs.square().mean())
+    first_inputs = samples()
     rows: Rows = []
-    for dimension in DIMENSIONS:
+    for dimension in dimensions:
         start = deviation * _draw("weights", dimension)
-        only_first = torch.eye(1, dimension, dtype=torch.float64)[0]
-        fits = {
-            GRADIENT_DESCENT: descend(start, moment, 0.5, 200),
-            RIDGE: ridge(moment, strength) * only_first,
-            LASSO: lasso(moment, strength) * only_first,
-            ROBUST: descend_robustly(start, first_inputs, eps, 200),
-        }
-        for name, weights in fits.items():
-            by_descent = name == GRADIENT_DESCENT
-            rows.append(
-                {
-                    "d": dimension,
-                    "fit": name,
-                    "w_1": float(weights[0]),
-                    "||w_2:d||_1": float(weights[1:].abs().sum()),
-                    "loss": float(robust_loss(weights, first_inputs, 0.0)),
-                    "attacked": float(robust_loss(weights, first_inputs, eps)),
-                    "expected": expected_attacked_loss(dimension, eps, deviation) if by_descent else None,
-                    "eps^2 d^2 sigma^2 / pi": (eps * dimension * deviation) ** 2 / math.pi
-                    if by_descent
-                    else None,
-                }
-            )
+        plain = descend(start, float(first_inputs.square().mean()), 0.5, 200)
+        rows.append(outcome(GRADIENT_DESCENT, plain, first_inputs, eps))
+        rows.append(outcome(ROBUST, descend_robustly(start, first_inputs, eps, 200), first_inputs, eps))
     return rows
+
+
+def samples() -> Tensor:
+    """Draw the samples of X_1 that the table is computed from."""
+    return _draw("inputs", 10_000)
+
+
+def outcome(fit: str, weights: Tensor, first_inputs: Tensor, eps: float) -> dict[str, Any]:
+    """Return the row of a fit: its weights, and its loss without and with an adversary."""
+    return {
+        "d": len(weights),
+        "fit": fit,
+        "w_1": float(weights[0]),
+        "||w_2:d||_1": float(weights[1:].abs().sum()),
+        "loss": float(robust_loss(weights, first_inputs, 0.0)),
+        "attacked": float(robust_loss(weights, first_inputs, eps)),
+    }
 
 
 def expansions(dimension: int = 100, eps: Sequence[float] = (0.001, 0.01, 8 / 255, 0.1)) -> Rows:
@@ -198,7 +157,7 @@ def expansions(dimension: int = 100, eps: Sequence[float] = (0.001, 0.01, 8 / 25
         dimension: d
         eps: how far each irrelevant coordinate may move, several times
     """
-    first_inputs = 1 + _draw("inputs", 10_000)
+    first_inputs = 1 + samples()
     weights = 0.1 * _draw("weights", dimension)
     weights[0] = 0.5
     return [

@@ -10,160 +10,112 @@ The proof takes E||Hz|| for \( ||H||_F \), but
 - \( \sqrt{\pi/2} \, E||Hz|| \) in its place gives a bound, the constant being the best possible;
 - \( \sqrt{E||Hz||^2} = ||H||_F \) in its place gives a bound.
 
-All losses here depend on one direction \( v = (1, ..., 1) / \sqrt d \) or are small enough to try every
-corner, so that the maximum over the linf ball is known exactly, and E||Hz|| comes from quadrature and not
-from samples.
+All losses here depend on one direction \( v = (1, ..., 1) / \sqrt d \), so that the maximum over the linf
+ball is known exactly, and E||Hz|| comes from quadrature and not from samples.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import partial
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
-from soar import randomness
-from soar.theory import Rows
-from soar.theory.bounds import CORRECTION, expected_norm, norm_bound
-from soar.theory.expansion import SecondOrderExpansion
+Number = TypeVar("Number", float, Tensor)
 
-_DIMENSION = 3072
+CORRECTION = math.sqrt(math.pi / 2)
+r"""the most by which \( ||H||_F \) exceeds E||Hz||, which Proposition 1 takes for it"""
 
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """A quadratic loss whose maximum over an linf ball is known.
-
-    Args:
-        name: what it is
-        dimension: d
-        eps: the radius of the linf ball
-        loss: its value in the middle
-        expansion: gradient and Hessian in the directions that the loss depends on; the others would add
-            only zeros to the augmented matrix
-        maximum: the largest rise over the ball
-    """
-
-    name: str
-    dimension: int
-    eps: float
-    loss: float
-    expansion: SecondOrderExpansion
-    maximum: float
+# The integrand falls as exp(-|u| / 2) on both sides.
+_REACH = 80.0
+_SPACING = 0.25
 
 
-def along_the_diagonal(
-    name: str, dimension: int, eps: float, *, loss: float, gradient: float, curvature: float
-) -> Case:
-    r"""Return a loss \( l + b t + \frac c2 t^2 \) of \( t = v^T \delta \), which reaches the corner t = rho.
+def counterexample(dimension: int, eps: float) -> dict[str, Any]:
+    r"""Compare the bounds on \( \frac12 (\rho v^T \delta + 1)^2 \), for which the printed one fails.
 
-    Args:
-        name: what it is
-        dimension: d
-        eps: the radius of the linf ball
-        loss: l
-        gradient: b, at least 0
-        curvature: c, at least 0
-    """
-    radius = math.sqrt(dimension) * eps
-    expansion = SecondOrderExpansion(
-        torch.tensor([gradient], dtype=torch.float64), torch.tensor([[curvature]], dtype=torch.float64)
-    )
-    return Case(name, dimension, eps, loss, expansion, gradient * radius + curvature / 2 * radius**2)
-
-
-def counterexample(dimension: int, eps: float) -> Case:
-    r"""Return \( \frac12 (\rho v^T \delta + 1)^2 \), for which H has rank one and the printed bound fails.
-
-    Its maximum is \( \frac12 (\rho^2 + 1)^2 \), the printed right-hand side \( \sqrt{2/\pi} \) times that.
+    H has rank one. The maximum is \( \frac12 (\rho^2 + 1)^2 \), the printed right-hand side
+    \( \sqrt{2/\pi} \) times that.
 
     Args:
         dimension: d
         eps: the radius of the linf ball, any above 0
+
+    >>> row = counterexample(3072, 8 / 255)
+    >>> {name: round(row[name], 3) for name in ("maximum", "printed", "corrected", "mean square")}
+    {'maximum': 8.095, 'printed': 6.459, 'corrected': 8.095, 'mean square': 8.095}
     """
     radius = math.sqrt(dimension) * eps
-    return along_the_diagonal(
-        "counterexample, rank one", dimension, eps, loss=0.5, gradient=radius, curvature=radius**2
-    )
+    augmented = torch.tensor([[radius**2, radius], [radius, 1.0]], dtype=torch.float64)
+    maximum = 0.5 + (radius * radius + radius**2 / 2 * radius**2)
+    return compare("counterexample, rank one", dimension, eps, 0.5, augmented, maximum)
 
 
-def random_quadratic(dimension: int, eps: float, seed: int = 0) -> Case:
-    """Return a convex loss of full rank, its maximum found by trying every corner.
-
-    Args:
-        dimension: d, small
-        eps: the radius of the linf ball
-        seed: seed of the coefficients
-    """
-    keys = randomness.key(seed, 0, "theory quadratic")
-    numbers = randomness.normal(keys, (dimension + 1, dimension), torch.float64)[0]
-    expansion = SecondOrderExpansion(numbers[0], numbers[1:].T @ numbers[1:] / dimension)
-    return Case("random, full rank", dimension, eps, 1.0, expansion, expansion.maximum_at_corners(eps))
-
-
-def cases() -> list[Case]:
-    """Return the losses of the table."""
-    stationary = partial(along_the_diagonal, dimension=_DIMENSION, loss=1.0, gradient=0.0)
-    return [
-        counterexample(8, 0.1),
-        counterexample(_DIMENSION, 8 / 255),
-        stationary("constant", eps=2 / 255, curvature=0.0),
-        stationary("constant", eps=8 / 255, curvature=0.0),
-        stationary("no gradient, curved", eps=8 / 255, curvature=10.0),
-        stationary("no gradient, curved", eps=16 / 255, curvature=10.0),
-        random_quadratic(10, 0.1),
-        random_quadratic(10, 1.0),
-    ]
-
-
-def bounds(case: Case) -> dict[str, float]:
-    """Compute the printed bound and the two that hold, with exact expectations.
+def compare(
+    name: str, dimension: int, eps: float, loss: float, augmented: Tensor, maximum: float
+) -> dict[str, Any]:
+    """Compare the largest value of a quadratic loss over an linf ball with the bounds; a row of a table.
 
     Args:
-        case: the loss
-
-    >>> found = bounds(counterexample(3072, 8 / 255))
-    >>> {name: round(value, 3) for name, value in found.items()}
-    {'printed': 6.459, 'corrected': 8.095, 'mean square': 8.095}
-    """
-    radius = math.sqrt(case.dimension) * case.eps
-    singular = case.expansion.singular_values
-    mean, frobenius = expected_norm(singular), float(singular.norm())
-    norms = {"printed": mean, "corrected": CORRECTION * mean, "mean square": frobenius}
-    return {name: case.loss + norm_bound(norm, radius) for name, norm in norms.items()}
-
-
-def table() -> Rows:
-    """Compare the exact maximum with the bounds."""
-    rows: Rows = []
-    for case in cases():
-        found = bounds(case)
-        maximum = case.loss + case.maximum
-        rows.append(
-            {
-                "loss": case.name,
-                "d": case.dimension,
-                "eps": case.eps,
-                "maximum": maximum,
-                "printed": found["printed"],
-                "bounds it": "yes" if found["printed"] >= maximum else "NO",
-                "corrected": found["corrected"],
-                "mean square": found["mean square"],
-            }
-        )
-    return rows
-
-
-def curve(dimension: int = _DIMENSION, points: int = 33) -> Rows:
-    """Compute the counterexample and its bounds for growing radii of the ball.
-
-    Args:
+        name: what the loss is called
         dimension: d
-        points: how many radii, from 0 to 16/255
+        eps: the radius of the linf ball
+        loss: its value in the middle
+        augmented: the matrix H in the directions that the loss depends on; the others would only add zeros
+        maximum: the largest value over the ball
     """
-    rows: Rows = []
-    for number in range(1, points):
-        case = counterexample(dimension, 16 / 255 * number / (points - 1))
-        rows.append({"eps": case.eps, "maximum": case.loss + case.maximum, **bounds(case)})
-    return rows
+    radius = math.sqrt(dimension) * eps
+    singular = torch.linalg.eigvalsh(augmented).abs()
+    mean, frobenius = expected_norm(singular), float(singular.norm())
+    printed = loss + norm_bound(mean, radius)
+    return {
+        "loss": name,
+        "d": dimension,
+        "eps": eps,
+        "maximum": maximum,
+        "printed": printed,
+        "bounds it": "yes" if printed >= maximum else "NO",
+        "corrected": loss + norm_bound(CORRECTION * mean, radius),
+        "mean square": loss + norm_bound(frobenius, radius),
+    }
+
+
+def norm_bound(norm: Number, radius: float) -> Number:
+    r"""Return \( \frac{\rho^2 + 1}{2} N - \frac12 \) for a norm N of the augmented matrix.
+
+    Args:
+        norm: spectral, Frobenius, or an estimate; one or many
+        radius: rho
+
+    >>> norm_bound(1.0, 2.0)
+    2.0
+    """
+    return (radius**2 + 1) / 2 * norm - 0.5
+
+
+def expected_norm(singular_values: Tensor) -> float:
+    r"""Compute E||Hz|| for standard normal z by quadrature, without samples, to ten digits.
+
+    With \( Q = ||Hz||^2 \) and \( \phi(t) = E e^{-tQ} = \prod_i (1 + 2 t \sigma_i^2)^{-1/2} \),
+
+        \( E \sqrt Q = \frac{1}{2 \sqrt\pi} \int_0^\infty (1 - \phi(t)) \, t^{-3/2} dt \)
+
+    in \( u = \log t \), where the trapezoidal rule converges exponentially.
+
+    Args:
+        singular_values: those of H; signs do not matter
+
+    >>> round(expected_norm(torch.tensor([2.0])) / 2, 6)  # rank one: sqrt(2 / pi)
+    0.797885
+    >>> round(expected_norm(torch.ones(2)), 6)  # the mean length in the plane, sqrt(pi / 2)
+    1.253314
+    """
+    frobenius = float(singular_values.double().norm())
+    if frobenius == 0:
+        return 0.0
+    squares = (singular_values.double() / frobenius).square()
+    u = torch.arange(-_REACH, _REACH + _SPACING, _SPACING, dtype=torch.float64)
+    exponents = torch.log1p(2 * u.exp()[:, None] * squares).sum(dim=1) / 2
+    integral = float((-torch.expm1(-exponents) * (-u / 2).exp()).sum()) * _SPACING
+    return frobenius * integral / (2 * math.sqrt(math.pi))

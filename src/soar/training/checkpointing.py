@@ -27,7 +27,7 @@ class TrainerState:
     """The state of a training besides its tensors.
 
     Args:
-        guards: the running figures of the guards
+        guards: the limits and the running mean of the loss
         step: updates made
         best: the best validation so far
         last: the latest validation
@@ -37,6 +37,13 @@ class TrainerState:
     step: int = 0
     best: Scores | None = None
     last: Scores | None = None
+
+    @property
+    def overfitting(self) -> str | None:
+        """Why the latest validation indicates catastrophic overfitting, or None."""
+        if not self.best or not self.last or self.best.robust is None or self.last.robust is None:
+            return None
+        return self.guards.overfitting(self.best.robust, self.last.robust)
 
     def record(self, scores: Scores, select: str) -> None:
         """Record a validation, as the best one if it is.
@@ -54,13 +61,13 @@ class TrainerState:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state in a form that JSON can hold."""
-        return asdict(self) | {"guards": self.guards.state()}
+        return asdict(self) | {"guards": {"mean_loss": self.guards.mean_loss}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of a checkpoint."""
         self.step = state["step"]
         self.best, self.last = (Scores(**state[key]) if state[key] else None for key in ("best", "last"))
-        self.guards = Guards(self.guards.settings, **state["guards"])
+        self.guards = Guards(self.guards.settings, state["guards"]["mean_loss"])
 
 
 class CheckpointManager:

@@ -6,7 +6,7 @@ import math
 import os
 import signal
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Self
 
@@ -19,19 +19,15 @@ _WATCHED = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass
 class Guards:
-    """Running figures of a training run, and the checks on them.
+    """The running mean of the loss, and the checks of a training run.
 
     Args:
         settings: the limits
-        mean_loss: the running mean of the loss, None before the first step
-        best_robust: the highest robust validation accuracy so far
-        last_robust: the latest robust validation accuracy
+        mean_loss: the running mean, None before the first step
     """
 
     settings: GuardSettings
     mean_loss: float | None = None
-    best_robust: float | None = None
-    last_robust: float | None = None
 
     def before_update(self, loss: float, grad_norm: float) -> str | None:
         """Check the step before its update, so that the weights never become infinite or NaN.
@@ -60,27 +56,19 @@ class Guards:
         self.mean_loss = _MEMORY * mean + (1 - _MEMORY) * loss
         return None
 
-    def after_validation(self, robust: float) -> None:
-        """Record a robust validation accuracy."""
-        self.last_robust = robust
-        self.best_robust = robust if self.best_robust is None else max(self.best_robust, robust)
+    def overfitting(self, best: float, last: float) -> str | None:
+        """Return why the latest validation indicates catastrophic overfitting, or None.
 
-    @property
-    def overfitting(self) -> str | None:
-        """Why the latest validation indicates catastrophic overfitting, or None."""
-        if self.best_robust is None or self.last_robust is None or self.settings.overfitting == "off":
-            return None
-        if self.best_robust - self.last_robust <= self.settings.overfitting_drop:
+        Args:
+            best: the highest robust validation accuracy so far
+            last: the latest one
+        """
+        if self.settings.overfitting == "off" or best - last <= self.settings.overfitting_drop:
             return None
         return (
-            f"catastrophic overfitting: robust validation accuracy fell from {percent(self.best_robust)} "
-            f"to {percent(self.last_robust)}, more than {self.settings.overfitting_drop:.0%} "
-            "(guards.overfitting_drop)"
+            f"catastrophic overfitting: robust validation accuracy fell from {percent(best)} "
+            f"to {percent(last)}, more than {self.settings.overfitting_drop:.0%} (guards.overfitting_drop)"
         )
-
-    def state(self) -> dict[str, float | None]:
-        """Return the running figures, the keyword arguments that restore them."""
-        return {name: value for name, value in asdict(self).items() if name != "settings"}
 
 
 class StopRequest:

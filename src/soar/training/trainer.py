@@ -160,9 +160,8 @@ class Trainer:
 
     def _ending(self, trouble: str | None) -> tuple[Status, str] | None:
         """Return how training ends here, if it does."""
-        guards = self.state.guards
-        if guards.settings.overfitting == "stop":
-            trouble = trouble or guards.overfitting
+        if self.state.guards.settings.overfitting == "stop":
+            trouble = trouble or self._overfitting()
         if trouble:
             return "stopped", trouble
         if self.state.step >= self.total_steps and not self._validation_is_due():
@@ -240,16 +239,17 @@ class Trainer:
         shown = {"clean": scores.clean}
         if scores.robust is not None:
             shown["robust"] = scores.robust
-            if self.validation.select == "robust":
-                # A training that is selected by clean accuracy may well lose robust accuracy.
-                self.state.guards.after_validation(scores.robust)
         self.manager.log({"kind": "validation"} | shown)
         texts = {name: percent(share) for name, share in shown.items()}
         listed = ", ".join(f"{name} {text}" for name, text in texts.items())
         bar.note(f"epoch {round(self.manager.epoch, 2):g}: {listed}")
         bar.advance(0, **texts, validated=None)
-        if overfitting := self.state.guards.overfitting:
+        if overfitting := self._overfitting():
             bar.note(f"warning: {overfitting}")
+
+    def _overfitting(self) -> str | None:
+        # A training that is selected by clean accuracy may well lose robust accuracy.
+        return self.state.overfitting if self.validation.select == "robust" else None
 
 
 def batches_of(trainer: Trainer) -> Generator[Batch, None, None]:

@@ -108,15 +108,12 @@ class Updates:
             rank: the process; each draws numbers of its own
         """
         number = int(randomness.key(seed, rank, "torch's generators"))
-        before = self.generator_states()
-        torch.default_generator.manual_seed(number)
-        if self.device.type == "cuda":
-            with torch.cuda.device(self.device):
-                torch.cuda.manual_seed(number)
-        try:
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            torch.default_generator.manual_seed(number)
+            if self.device.type == "cuda":
+                with torch.cuda.device(self.device):
+                    torch.cuda.manual_seed(number)
             yield
-        finally:
-            self.restore_generators(before)
 
     def generator_states(self) -> dict[str, Tensor]:
         """Return the states of the generators that a model on the device may use."""

@@ -56,7 +56,6 @@ def test_a_constant_model_is_equally_sure_everywhere(at: str) -> None:
     found = confidence(task(model, gray(5), "confidence", at=at, eps="8/255"))
     assert found.value == pytest.approx(80.0, abs=1e-4)
     assert found.low == pytest.approx(80.0, abs=1e-3) == found.high
-    assert found.details["entries"] == 0
 
 
 def test_a_linear_model_is_less_sure_where_the_adversary_was() -> None:
@@ -84,11 +83,3 @@ def test_the_loss_of_a_linear_model_rises_by_the_dual_norm(ball: str) -> None:
     reach = eps * WEIGHTS.abs().sum() if ball == "linf" else math.sqrt(16) * eps * WEIGHTS.norm()
     worst = softplus(-(128 / 255 * WEIGHTS.sum() - reach))
     assert found.value == pytest.approx(float(worst), abs=1e-5)
-    assert (found.forward, found.backward) == (steps + 1, steps)
-
-
-def test_the_radius_is_that_of_the_enclosing_ball() -> None:
-    weights = torch.ones(3072)
-    split = gray(1, (3, 32, 32))
-    found = relaxation(task(Linear(weights), split, "relaxation", ball="l2", eps="8/255", steps=1))
-    assert found.details["radius"] == pytest.approx(1.7388, abs=1e-4)

@@ -11,7 +11,7 @@ from soar.experiments.show.page import build, main
 from tests.experiments.made import result
 
 
-def test_the_page_holds_every_table_claim_and_figure(tmp_path: Path) -> None:
+def test_the_page_holds_every_table_and_claim(tmp_path: Path) -> None:
     result().save(tmp_path / "adv_linf-small.json")
     rows = {"zero": {"Standard": Cell(paper=90.0, values=(80.0,))}}
     result(name="foar", rows=rows, seeds=1).save(tmp_path / "foar-small.json")
@@ -34,8 +34,18 @@ def test_the_page_holds_every_table_claim_and_figure(tmp_path: Path) -> None:
 
 def test_the_page_is_the_same_when_it_is_made_again(tmp_path: Path) -> None:
     result().save(tmp_path / "adv_linf-small.json")
-    first = build(tmp_path).read_bytes(), (tmp_path / "adv_linf-small.svg").read_bytes()
-    assert (build(tmp_path).read_bytes(), (tmp_path / "adv_linf-small.svg").read_bytes()) == first
+    first = build(tmp_path).read_bytes()
+    assert build(tmp_path).read_bytes() == first
+
+
+def test_charts_are_shown_where_they_lie_beside_the_numbers(tmp_path: Path) -> None:
+    result().save(tmp_path / "adv_linf-small.json")
+    result(name="foar").save(tmp_path / "foar-small.json")
+    (tmp_path / "adv_linf-small.svg").write_text("<svg/>")
+    text = build(tmp_path).read_text()
+    assert re.findall(r"^!\[.*", text, re.MULTILINE) == ["![paper and ours, adv_linf](adv_linf-small.svg)"]
+    (tmp_path / "foar-small-curves.svg").write_text("<svg/>")
+    assert f"![accuracy along {result().row_key}, foar](foar-small-curves.svg)" in build(tmp_path).read_text()
 
 
 @pytest.mark.parametrize(

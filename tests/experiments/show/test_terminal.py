@@ -82,9 +82,13 @@ def test_a_sweep_tells_what_validation_selects(console: Console) -> None:
 
 
 def test_claims_are_told_with_their_verdict_and_why(console: Console) -> None:
+    claims = [
+        Claim(text="SOAR beats ADV.", source="section 5", checks=()),
+        Claim(text="One z is enough.", checks=()),
+    ]
     judged = [
-        Judged(Claim("SOAR beats ADV.", "section 5"), "not held", "41.0 [38, 44] against 47.0"),
-        Judged(Claim("One z is enough.", ""), "held", "within 0.01"),
+        Judged(claims[0], "not held", "41.0 [38, 44] against 47.0"),
+        Judged(claims[1], "held", "within 0.01"),
     ]
     terminal.claims(console, judged)
     assert terminal.text_of(console).splitlines() == [

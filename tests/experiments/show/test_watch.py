@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 
 import pytest
-from rich.console import Console
 
 from soar.experiments.jobs import Ending, Event
 from soar.experiments.plan import Plan
@@ -27,7 +26,7 @@ def clock() -> Clock:
 
 
 def watching(clock: Clock, mode: str, stream: io.StringIO) -> Watch:
-    return Watch(Plan((FIRST, SECOND)), 1, mode, stream=stream, clock=clock)  # type: ignore[arg-type]
+    return Watch(Plan((FIRST, SECOND)), mode, stream=stream, clock=clock)  # type: ignore[arg-type]
 
 
 def test_plain_lines_tell_what_begins_goes_on_and_ends(clock: Clock) -> None:
@@ -35,19 +34,22 @@ def test_plain_lines_tell_what_begins_goes_on_and_ends(clock: Clock) -> None:
     with watching(clock, "auto", stream) as watch:
         watch(Event(FIRST, "started"))
         clock.now = 30
+        watch(Event(FIRST, "progress", text="epoch 2"))
+        clock.now = 60
         watch(Event(FIRST, "progress", text="too early to be told"))
-        clock.now = 65
-        watch(Event(FIRST, "progress", text="epoch 3"))
         clock.now = 120
         watch(Event(FIRST, "ended", ending=Ending("done", seconds=120)))
         watch(Event(SECOND, "started"))
         watch(Event(SECOND, "ended", ending=Ending("failed", "no room left", 1)))
     assert stream.getvalue().splitlines() == [
-        "[0/2] train a: begun",
-        "[0/2] train a: epoch 3",
-        "[1/2] train a: done in 2:00 min, 40 s left",
-        "[1/2] measure b: begun",
-        "[2/2] measure b: failed: no room left",
+        "train a: begun",
+        "all jobs  0/2 jobs  0%  train a epoch 2",
+        "train a: done in 2:00 min",
+        # 60 s were estimated and 120 s taken, so the 20 s of the other will be 40.
+        "all jobs  1/2 jobs  50%  0:00:40 left  0.0083 jobs/s",
+        "measure b: begun",
+        "measure b: failed: no room left",
+        "all jobs  2/2 jobs  100%  0:02:00 taken  0.017 jobs/s",
     ]
 
 
@@ -60,39 +62,17 @@ def test_quiet_says_nothing_and_a_skipped_job_was_never_begun(clock: Clock) -> N
     assert stream.getvalue() == ""
 
 
-def test_time_left_follows_how_estimates_turned_out(clock: Clock) -> None:
-    with watching(clock, "quiet", io.StringIO()) as watch:
-        assert watch.seconds_left() is None
-        clock.now = 120
-        watch(Event(FIRST, "ended", ending=Ending("done", seconds=120)))
-        assert watch.seconds_left() == pytest.approx(40), (
-            "60 s were estimated and 120 s taken, so 20 s are 40"
-        )
-        watch(Event(SECOND, "started"))
-        clock.now = 130
-        assert watch.seconds_left() == pytest.approx(130 / 7)
-        clock.now = 1000
-        assert watch.seconds_left() == 0
+def test_nothing_to_do_shows_nothing(clock: Clock) -> None:
+    stream = io.StringIO()
+    with Watch(Plan(()), "plain", stream=stream, clock=clock):
+        pass
+    assert stream.getvalue() == ""
 
 
-def test_the_live_picture_has_a_line_for_each_running_job_and_a_bar(clock: Clock) -> None:
-    watch = watching(clock, "live", io.StringIO())
-    watch._started = 0.0
-    watch(Event(FIRST, "started"))
-    watch(Event(FIRST, "progress", text="[step] 12 " + "long " * 50))
-    clock.now = 65
-    for width in (80, 140):
-        console = Console(width=width, file=io.StringIO(), record=True)
-        console.print(watch._picture())
-        shown = console.export_text().splitlines()
-        assert len(shown) == 2 and all(len(line) <= width for line in shown)
-        assert shown[0].startswith("train a") and "0:01:05  [step] 12" in shown[0]
-        assert "0 of 2 jobs, about" in shown[1]
-
-
-def test_live_events_stay_on_the_screen_above_the_picture(clock: Clock) -> None:
+def test_live_events_stay_on_the_screen_above_the_bar(clock: Clock) -> None:
     stream = io.StringIO()
     with watching(clock, "live", stream) as watch:
         watch(Event(FIRST, "started"))
+        watch(Event(FIRST, "progress", text="[step] 12"))
         watch(Event(FIRST, "ended", ending=Ending("done", seconds=2)))
-    assert "[1/2] train a: done in 2.0 s" in stream.getvalue()
+    assert "train a: done in 2.0 s" in stream.getvalue()

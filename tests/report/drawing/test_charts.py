@@ -42,7 +42,7 @@ def test_points_lie_where_they_belong() -> None:
     middle = coordinate((left + 400) / 2)
     assert f'd="M{coordinate(left)} 48L{middle} 143L400 238"' in drawing
     assert texts(parsed(drawing)) == [
-        "t", "y", "0%", "20%", "40%", "60%", "80%", "100%", "0", "1", "2", "x", "PGD",
+        "t", "y", "0%", "20%", "40%", "60%", "80%", "100%", "0", "0.5", "1", "1.5", "2", "x", "PGD",
     ]  # fmt: skip
 
 

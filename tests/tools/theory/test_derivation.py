@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
+from tools.theory.expansion import SecondOrderExpansion
 from torch import Tensor
 
 from soar.curvature import Direction
 from soar.objectives.starts import Start
-from soar.theory.expansion import SecondOrderExpansion
 from soar.threat import Linf
 from tests.theory.quadratics import Case, quadratic_case
 from tools.theory import derivation as theory

@@ -9,9 +9,9 @@ import torch
 from matplotlib.figure import Figure
 from tools.figures.command import Section
 
-from soar.theory import linear_regression, logistic_regression, proposition_1
+from soar.theory import logistic_regression
 from tests.tools.figures.made import keep, x_of, y_of
-from tools.theory import derivation, drawings
+from tools.theory import cases, derivation, drawings, regularizers
 
 
 @pytest.fixture
@@ -21,11 +21,11 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Figure:
 
 
 def test_linear_regression_shows_the_attacked_losses(drawn: Figure) -> None:
-    rows = linear_regression.table()
+    rows = regularizers.table()
     drawings.draw_linear_regression(rows, Path())
     (axes,) = drawn.axes
     dots = axes.lines[1]
-    assert x_of(dots) == list(linear_regression.DIMENSIONS)
+    assert x_of(dots) == list(regularizers.DIMENSIONS)
     assert y_of(dots) == [row["attacked"] for row in rows if row["fit"] == "gradient descent"]
     assert axes.get_xscale() == axes.get_yscale() == "log"
 
@@ -38,7 +38,7 @@ def test_logistic_regression_shows_both_radii(drawn: Figure) -> None:
 
 
 def test_proposition_1_shows_the_gap(drawn: Figure) -> None:
-    rows = proposition_1.curve(points=5)
+    rows = cases.curve(points=5)
     drawings.draw_proposition_1(rows, Path())
     maximum, printed = (y_of(line) for line in drawn.axes[0].lines)
     assert printed == pytest.approx([0.7978845608 * value for value in maximum])

@@ -8,9 +8,8 @@ from typing import Any
 
 from soar.errors import unknown
 from soar.evaluation.files import bits
-from soar.evaluation.journal import remove_journals
-from soar.experiments.cache import Log, validation_scores
-from soar.experiments.measure.accuracy import accuracy, assessment, clean, journal_of
+from soar.experiments.cache import Log
+from soar.experiments.measure.accuracy import accuracy, assessment, clean
 from soar.experiments.measure.cost import cost, theory
 from soar.experiments.measure.regularization import confidence, relaxation, samples
 from soar.experiments.measure.task import Found, Task
@@ -40,7 +39,7 @@ def measure(payload: Mapping[str, Any], log: Log = lambda _: None) -> dict[str, 
 
     Returns:
         The value in the table's unit, its interval, which examples are correctly classified where it is an
-        accuracy, the number of each example where it is a mean, passes per example, seconds, and details.
+        accuracy, the number of each example where it is a mean, and seconds.
 
     Raises:
         UserError: if a network or its data are not there
@@ -49,18 +48,10 @@ def measure(payload: Mapping[str, Any], log: Log = lambda _: None) -> dict[str, 
     if kind not in KINDS:
         raise unknown("measurement", kind, KINDS, "kind")
     began = time.monotonic()
-    task = Task(payload, log)
-    found = KINDS[kind](task)
-    details = dict(found.details)
-    if payload["network"] and "given" not in payload:
-        # A sweep is selected by this; the paper selected on the test set.
-        details["validation"] = validation_scores(task.cache.network(payload["network"])).get("robust")
+    found = KINDS[kind](Task(payload, log))
     return {
         **_plain(found),
-        "forward": found.forward,
-        "backward": found.backward,
         "seconds": round(time.monotonic() - began, 3),
-        "details": details,
         "parts": {name: _plain(part) for name, part in found.parts.items()},
     }
 
@@ -73,8 +64,3 @@ def _plain(found: Found) -> dict[str, Any]:
         "correct": None if found.correct is None else bits(found.correct),
         "each": None if found.each is None else [float(f"{one:.7g}") for one in found.each.tolist()],
     }
-
-
-def tidy(payload: Mapping[str, Any]) -> None:
-    """Remove the journal of a measurement, once its result is stored."""
-    remove_journals(journal_of(Task(payload)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,29 +26,24 @@ def clean(task: Task) -> Found:
 
 def accuracy(task: Task) -> Found:
     """Return the accuracy under one attack."""
-    attack, target, known = attack_of(task.options), task.target, _robust_in_larger_ball(task)
-    if bool(known.all()):
-        return share(known, forward=0.0, attack=attack.label, clean=100.0, notes=[])
-    correct, rows = known.clone(), (~known).nonzero()[:, 0]
-    some = target.subset(rows)
+    correct = _robust_in_larger_ball(task)
+    if bool(correct.all()):
+        return share(correct)
+    rows = ~correct
+    target = task.target.subset(rows)
     found = evaluate(
-        some.model,
-        some.data,
-        some.threat,
-        attack,
+        target.model,
+        target.data,
+        target.threat,
+        attack_of(task.options),
         seed=task.seed,
         batch_size=BATCH,
         progress="plain",
-        journal=journal_of(task),
+        journal=task.cache.journal(task.key),
         check=False,
     )
-    (result,) = found.attacks
-    correct[rows] = result.robust
-    clean_correct = int(known.sum()) + int(found.correct.sum())
-    notes = [note.message for note in found.notes]
-    about = {"attack": result.label, "clean": 100 * clean_correct / len(known), "notes": notes}
-    forward, backward = (passes * len(rows) / len(known) for passes in found.passes(result.label))
-    return share(correct, forward=forward, backward=backward, **about)
+    correct[rows] = found.attacks[0].robust
+    return share(correct)
 
 
 def assessment(task: Task) -> Found:
@@ -102,8 +96,3 @@ def attack_of(options: dict[str, Any]) -> Attack[Any]:
     """
     numbers = {key: value for key, value in options.items() if key not in _OF_THE_THREAT}
     return ATTACKS.build(options["attack"], numbers)
-
-
-def journal_of(task: Task) -> Path:
-    """Return the file in which the outcomes of an unfinished attack are noted."""
-    return task.cache.result(task.key).with_suffix(".partial.jsonl")

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from soar import curvature, losses, randomness
+from soar import curvature, randomness
 from soar.attacks import PGD
 from soar.attacks.transfer import transfer_points
 from soar.errors import UserError
@@ -36,9 +36,7 @@ def confidence(task: Task) -> Found:
     name = f"confidence_{task.options['at']}"
     value, deviation = 100 * getattr(numbers, name), 100 * getattr(numbers, f"{name}_std")
     half = _Z * deviation / math.sqrt(len(target))
-    # The share of pixels in which the gradient is not zero is a number of the paper's text.
-    details = {"deviation": deviation, "entries": numbers.entries}
-    return Found(value, value - half, value + half, forward=3, backward=3, details=details)
+    return Found(value, value - half, value + half)
 
 
 def relaxation(task: Task) -> Found:
@@ -66,10 +64,7 @@ def relaxation(task: Task) -> Found:
         batch_size=BATCH,
     )
     logits = target.predict(points).double()
-    found = losses.cross_entropy(logits, target.labels.to(logits.device))
-    correct = logits.argmax(dim=1).cpu() == target.labels
-    details = {"radius": threat.radius, "correct": 100 * float(correct.to(torch.float64).mean())}
-    return mean(found, forward=attack.steps + 1, backward=attack.steps, **details)
+    return mean(cross_entropy(logits, target.labels.to(logits.device)))
 
 
 def samples(task: Task) -> Found:
@@ -84,9 +79,7 @@ def samples(task: Task) -> Found:
     assert isinstance(built, SOAR)
     index = target.index.to(target.device)
     batches = zip(target.x.split(BATCH), target.y.split(BATCH), index.split(BATCH), strict=True)
-    found = torch.cat([regularized_losses(built, *batch, samples=count) for batch in batches])
-    passes = built.init.kind.startswith("pgd-") + 1 + count
-    return mean(found, forward=passes, backward=passes)
+    return mean(torch.cat([regularized_losses(built, *batch, samples=count) for batch in batches]))
 
 
 def regularized_losses(objective: SOAR, x: Tensor, y: Tensor, index: Tensor, *, samples: int) -> Tensor:

@@ -30,9 +30,6 @@ class Found:
         low: lower end of the 95% interval, where there is one
         high: its upper end
         correct: which examples are correctly classified, where the value is an accuracy
-        forward: forward passes per example
-        backward: backward passes per example
-        details: plain values worth keeping
         each: one number per example, where the value is their mean
         parts: more numbers of the same measurement, by name
     """
@@ -41,9 +38,6 @@ class Found:
     low: float | None = None
     high: float | None = None
     correct: Tensor | None = None
-    forward: float = 0.0
-    backward: float = 0.0
-    details: Mapping[str, Any] = field(default_factory=dict)
     each: Tensor | None = None
     parts: Mapping[str, Found] = field(default_factory=dict)
 
@@ -124,14 +118,11 @@ class Task:
         return Task({key: value for key, value in self.payload.items() if key != "given"} | changed, self.log)
 
 
-def share(correct: Tensor, *, forward: float = 1.0, backward: float = 0.0, **details: Any) -> Found:
+def share(correct: Tensor) -> Found:
     """Return an accuracy in percent with its interval.
 
     Args:
         correct: which examples are correctly classified
-        forward: forward passes per example
-        backward: backward passes per example
-        details: plain values worth keeping
 
     >>> import torch
     >>> found = share(torch.tensor([True, True, False, False]))
@@ -140,21 +131,18 @@ def share(correct: Tensor, *, forward: float = 1.0, backward: float = 0.0, **det
     """
     count, total = int(correct.sum()), len(correct)
     low, high = wilson(count, total)
-    return Found(100 * count / total, 100 * low, 100 * high, correct.cpu(), forward, backward, details)
+    return Found(100 * count / total, 100 * low, 100 * high, correct.cpu())
 
 
-def mean(numbers: Tensor, *, forward: float, backward: float, **details: Any) -> Found:
+def mean(numbers: Tensor) -> Found:
     """Return the mean of one number per example, with the interval of the normal distribution.
 
     Args:
         numbers: one per example
-        forward: forward passes per example
-        backward: backward passes per example
-        details: plain values worth keeping
 
     >>> import torch
-    >>> found = mean(torch.tensor([1.0, 3.0]), forward=1, backward=0)
+    >>> found = mean(torch.tensor([1.0, 3.0]))
     >>> found.value, round(found.low, 2), round(found.high, 2)
     (2.0, 0.04, 3.96)
     """
-    return Found(*average(numbers), None, forward, backward, details, numbers.detach().cpu())
+    return Found(*average(numbers), each=numbers.detach().cpu())

@@ -20,10 +20,7 @@ def points(task: Task) -> Found:
 
     Every batch is stored when it is done, so an interrupted attack is resumed with the next one.
     """
-    attack = attack_of(task.options)
-    correct = survives(task.target.model, _found(task), task.target.labels)
-    passes = task.options["steps"]
-    return share(correct, forward=passes, backward=passes, attack=attack.label)
+    return share(survives(task.target.model, _found(task), task.target.labels))
 
 
 def transfer(task: Task) -> Found:
@@ -32,9 +29,7 @@ def transfer(task: Task) -> Found:
     An image counts as correct where the network is correct at its point, as in the paper, whatever it
     predicts for the clean image.
     """
-    source = task.of_source()
-    correct = survives(task.target.model, _found(source), task.target.labels)
-    return share(correct, attack=attack_of(task.options).label, source=source.payload["network"])
+    return share(survives(task.target.model, _found(task.of_source()), task.target.labels))
 
 
 def _found(task: Task) -> Tensor:

@@ -12,8 +12,6 @@ from soar.errors import UserError
 from soar.experiments.claims import Judged, judge
 from soar.experiments.loading import load, tables
 from soar.experiments.result import Result
-from soar.experiments.show.curves import curves
-from soar.experiments.show.figures import bars
 from soar.experiments.show.terminal import legend, selection, tally
 from soar.experiments.show.text import missing, texts, unit_of
 from soar.text import duration
@@ -22,7 +20,7 @@ _MARKS = {"held": "✓", "not held": "✗", "undecided": "?"}
 
 
 def build(folder: Path) -> Path:
-    """Make a page of all results in a folder, with a figure for each.
+    """Make a page of all results in a folder, with the charts of them that lie there.
 
     Args:
         folder: holds TABLE-SCALE.json files as `soar reproduce` writes them
@@ -40,12 +38,8 @@ def build(folder: Path) -> Path:
         )
     results.sort(key=lambda result: (tables().index(result.name), result.scale))
     pairs = [(result, judge(load(result.name, scale=result.scale).claims, result)) for result in results]
-    for result in results:
-        files.write(folder / f"{result.file_name}.svg", bars(result))
-        if result.validation:
-            files.write(folder / f"{result.file_name}-curves.svg", curves(result))
     page = folder / "README.md"
-    lines = [*_head(pairs), *(line for pair in pairs for line in _section(*pair))]
+    lines = [*_head(pairs), *(line for pair in pairs for line in _section(*pair, folder))]
     files.write(page, "\n".join(lines) + "\n")
     return page
 
@@ -91,12 +85,10 @@ def _head(pairs: Sequence[tuple[Result, Sequence[Judged]]]) -> list[str]:
     absent = [table for table in tables() if table not in {result.name for result, _ in pairs}]
     if absent:
         lines += [f"Not measured here: {', '.join(absent)}; `soar reproduce TABLE` does it.", ""]
-    if any(table.startswith("svhn") for table in absent):
-        lines += ["Tables of SVHN need its files first: `soar data fetch svhn`.", ""]
     return lines
 
 
-def _section(result: Result, found: Sequence[Judged]) -> list[str]:
+def _section(result: Result, found: Sequence[Judged], folder: Path) -> list[str]:
     lines = [
         f"## {result.file_name}",
         "",
@@ -114,10 +106,14 @@ def _section(result: Result, found: Sequence[Judged]) -> list[str]:
         lines += [f"{selection(result)}.", ""]
     for places, reason, commands in missing(result):
         lines.append(f"- missing: {places}: {reason}" + "".join(f"; `{one}`" for one in commands))
-    if result.validation:
-        lines += ["", f"![accuracy along {result.row_key}, {result.name}]({result.file_name}-curves.svg)"]
-    lines += ["", f"![paper and ours, {result.name}]({result.file_name}.svg)", ""]
-    return lines + _claims(found)
+    charts = {
+        f"{result.file_name}-curves.svg": f"accuracy along {result.row_key}",
+        f"{result.file_name}.svg": "paper and ours",
+    }
+    for name, what in charts.items():
+        if (folder / name).is_file():
+            lines += ["", f"![{what}, {result.name}]({name})"]
+    return [*lines, "", *_claims(found)]
 
 
 def _table(result: Result) -> list[str]:

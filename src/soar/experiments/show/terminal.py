@@ -86,7 +86,7 @@ def table(console: Console, result: Result, *, marked: str = "") -> None:
         _print(console, f"caution: {result.caution}", "yellow")
     for part in lines(result, console.width):
         console.print()
-        for k, (row, line) in enumerate(part):
+        for k, (row, line) in enumerate(zip(("", "", *result.rows), part, strict=True)):
             bold = k == 0 or (row and row == marked)
             _print(console, line, "bold" if bold else "dim" if k == 1 else "", wrap=False)
     console.print()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from soar.experiments.result import SECONDS, Cell, Result
 from soar.text import duration
@@ -13,96 +11,46 @@ NOTHING = "-"
 COUNT = "count"
 _HEADS = ("paper", "ours", "diff")
 _GAP = "   "
-_NARROWEST = 20
 _ROUNDING = 1e-12  # a difference this small is none
 
 
-@dataclass(frozen=True)
-class Block:
-    """One column of a table: the paper's number, ours and the difference, or ours alone, as text."""
-
-    name: str
-    texts: tuple[tuple[str, ...], ...]
-
-    @property
-    def heads(self) -> tuple[str, ...]:
-        """The second line of its head; a single number needs none."""
-        return _HEADS if self.texts and len(self.texts[0]) == len(_HEADS) else ("",)
-
-    @property
-    def widths(self) -> list[int]:
-        """The width of each part."""
-        return [max(len(text[k]) for text in (self.heads, *self.texts)) for k in range(len(self.heads))]
-
-    @property
-    def width(self) -> int:
-        """The width of all of it."""
-        return max(sum(self.widths) + len(self.heads) - 1, len(self.name))
-
-    def line(self, texts: Sequence[str]) -> str:
-        """Return the heads or a row, aligned to the right."""
-        joined = " ".join(text.rjust(width) for text, width in zip(texts, self.widths, strict=True))
-        return joined.rjust(self.width)
-
-
-def lines(result: Result, width: int) -> list[list[tuple[str, str]]]:
-    """Lay a table out in as few parts as the width allows.
+def lines(result: Result, width: int) -> list[list[str]]:
+    """Lay a table out in as few parts as the width allows, each with about as many columns.
 
     Args:
         result: the table
         width: how many characters fit into a line
 
     Returns:
-        The lines of each part, the first two of them heads, each with the name of its row where it has one.
+        The lines of each part: two of heads, then one for each row.
     """
-    names = result.columns
-    units = {name: unit_of(result, name) for name in names}
-    shown = texts if result.has_paper else ours_alone
-    blocks = [Block(n, tuple(shown(cells[n], units[n]) for cells in result.rows.values())) for n in names]
-    # A long name is broken, so that there is room for a column beside it.
-    most = max(width - max((block.width for block in blocks), default=0) - len(_GAP), _NARROWEST)
-    label = min(max((len(one) for one in [result.row_key, *map(_label, result.rows)]), default=0), most)
-    return [_part(result, part, label) for part in _parts(blocks, width - label)]
-
-
-def _parts(blocks: Sequence[Block], width: int) -> list[list[Block]]:
-    """Divide blocks into as few parts as fit, each with about as many."""
-    parts: list[list[Block]] = []
-    for count in range(1, len(blocks) + 1):
-        size = -(-len(blocks) // count)
-        parts = [list(blocks[k : k + size]) for k in range(0, len(blocks), size)]
-        if all(sum(len(_GAP) + block.width for block in part) <= width for part in parts):
+    names = ["", result.row_key] if result.has_paper else [result.row_key, ""]
+    names += result.rows
+    label = max(map(len, names))
+    columns = [_column(result, name) for name in result.columns]
+    parts: list[list[list[str]]] = []
+    for count in range(1, len(columns) + 1):
+        size = -(-len(columns) // count)
+        parts = [columns[k : k + size] for k in range(0, len(columns), size)]
+        if all(label + sum(len(_GAP) + len(column[0]) for column in part) <= width for part in parts):
             break
-    return parts
+    return [
+        [_GAP.join([name.ljust(label), *cells]).rstrip() for name, *cells in zip(names, *part, strict=True)]
+        for part in parts
+    ]
 
 
-def _part(result: Result, blocks: Sequence[Block], label: int) -> list[tuple[str, str]]:
-    def line(name: str, columns: Sequence[str]) -> str:
-        return _GAP.join([name.ljust(label), *columns]).rstrip()
-
-    if result.has_paper:
-        heads = [line("", [block.name.center(block.width) for block in blocks])]
-        heads.append(line(result.row_key, [block.line(block.heads) for block in blocks]))
-    else:
-        heads = [line(result.row_key, [block.name.rjust(block.width) for block in blocks]), ""]
-    made = [("", head) for head in heads]
-    group = ""
-    for k, row in enumerate(result.rows):
-        own = row.rpartition(" / ")[0]
-        if own != group:
-            group = own
-            made.append(("", own))
-        *before, last = textwrap.wrap(_label(row), label, subsequent_indent="  ") or [""]
-        made += [
-            (row, one) for one in [*before, line(last, [block.line(block.texts[k]) for block in blocks])]
-        ]
-    return made
-
-
-def _label(row: str) -> str:
-    """Return the name of a row below that of its group."""
-    group, _, name = row.rpartition(" / ")
-    return f"  {name}" if group else name
+def _column(result: Result, name: str) -> list[str]:
+    """Return a column from its two heads down, every line equally wide."""
+    unit, cells = unit_of(result, name), [row[name] for row in result.rows.values()]
+    if not result.has_paper:
+        made = [name, "", *(ours_alone(cell, unit)[0] for cell in cells)]
+        return [one.rjust(max(map(len, made))) for one in made]
+    grid = [_HEADS, *(texts(cell, unit) for cell in cells)]
+    widths = [max(map(len, part)) for part in zip(*grid, strict=True)]
+    made = [" ".join(map(str.rjust, one, widths)) for one in grid]
+    wide = max(len(name), len(made[0]))
+    return [name.center(wide), *(one.rjust(wide) for one in made)]
 
 
 def texts(cell: Cell, unit: str) -> tuple[str, ...]:

@@ -6,8 +6,16 @@ from collections.abc import Sequence
 
 from soar.report.drawing import svg
 from soar.report.drawing.lines import Curve, Plane, Point, describe, line, parts_of, swatch
-from soar.report.drawing.scales import Axis, is_shown, nice_ticks, tick_labels, widened
-from soar.report.drawing.svg import EDGE, FAINT, coordinate
+from soar.report.drawing.svg import (
+    EDGE,
+    FAINT,
+    Axis,
+    coordinate,
+    format_number,
+    is_shown,
+    nice_ticks,
+    widened,
+)
 
 PALETTE: dict[str, tuple[str, str]] = {
     "--series-1": ("#1f5fc4", "#7088ff"),
@@ -96,16 +104,15 @@ def _y_axis(points: Sequence[Point], top: float, *, percent: bool) -> tuple[Axis
     low, high = min(numbers), max(numbers)
     ticks = nice_ticks(low, high)
     axis = Axis(low=min(low, ticks[0]), high=max(high, ticks[-1]), start=top + _PLOT, end=top)
-    return axis, list(zip(ticks, tick_labels(ticks, percent=percent), strict=True))
+    names = [f"{format_number(100 * tick)}%" if percent else format_number(tick) for tick in ticks]
+    return axis, list(zip(ticks, names, strict=True))
 
 
 def _x_axis(numbers: list[float], ticks: Ticks, margin: float) -> tuple[Axis, Ticks]:
     numbers = numbers + [x for x, _ in ticks]
     low, high = widened(min(numbers), max(numbers))
     if not ticks:
-        is_whole = all(float(x).is_integer() for x in numbers)
-        inside = [x for x in nice_ticks(low, high, whole=is_whole) if low <= x <= high]
-        ticks = list(zip(inside, tick_labels(inside), strict=True))
+        ticks = [(x, format_number(x)) for x in nice_ticks(low, high) if low <= x <= high]
     return Axis(low=low, high=high, start=margin, end=WIDTH - 20), ticks
 
 

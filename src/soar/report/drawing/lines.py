@@ -8,8 +8,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from soar import text
-from soar.report.drawing.scales import Axis, format_number, is_shown
-from soar.report.drawing.svg import coordinate, escaped
+from soar.report.drawing.svg import Axis, coordinate, escaped, format_number, is_shown
 
 # Colors distinguish curves for most readers on most screens; dashes and markers for all, on paper too.
 # Four and five of them: a pair comes again only after 20 curves.
@@ -22,8 +21,7 @@ _MARKERS = (
     "m-2.6-2.6l5.2 5.2m0-5.2l-5.2 5.2",  # cross
 )
 _COLORS = 8
-_MOST_MARKERS = 40  # a curve with more points gets a few markers, only to be distinguished
-_FEW_MARKERS = 6
+_MOST_MARKERS = 40  # a curve with more points has one on every second, third, ... point
 _DESCRIBED = 8  # a curve with more points is summarized for screen readers
 
 
@@ -66,12 +64,14 @@ class Plane:
 
     def x_name(self, x: float) -> str:
         """Return the name of a number of the x axis, or the number where it has none."""
-        return self.names.get(x) or format_number(x)
+        return self.names.get(x) or format_number(x, 6)
 
     def describe(self, point: Point) -> str:
         """Return a point in words."""
-        write = text.percent if self.percent else format_number
-        y, low, high = (write(one) for one in (point.y, point.low, point.high))
+        y, low, high = (
+            text.percent(one) if self.percent else format_number(one, 6)
+            for one in (point.y, point.low, point.high)
+        )
         between = f" ({self.band} {low} to {high})" if point.low < point.high else ""
         return f"{y}{between} at {self.x_name(point.x)}"
 
@@ -104,13 +104,14 @@ def line(k: int, label: str, parts: list[list[Point]], plane: Plane, *, strong: 
         strong: whether to draw it thicker, in the color of the text
     """
     points = list(chain(*parts))
+    stride = -(-len(points) // _MOST_MARKERS)
     drawn = [_band(part, plane) for part in parts if any(point.low < point.high for point in part)]
     curve = "".join(_path(plane.at(p.x, p.y) for p in part) for part in parts if len(part) > 1)
     if curve:
         drawn.append(f'<path d="{curve}" {_stroke(k, strong)}/>')
     alone = {part[0] for part in parts if len(part) == 1}
     for n, point in enumerate(points):
-        if _is_marked(n, len(points), k) or point in alone:
+        if n % stride == 0 or point in alone:
             title = escaped(f"{label}: {plane.describe(point)}")
             drawn.append(f'<path d="M{plane.at(point.x, point.y)}{_marker(k)}"><title>{title}</title></path>')
     return f'<g{_color(k, strong)} fill="currentColor" stroke-linejoin="round">{"".join(drawn)}</g>'
@@ -135,9 +136,7 @@ def describe(label: str, parts: list[list[Point]], plane: Plane) -> str:
         return f"{label}: no numbers."
     if len(points) <= _DESCRIBED:
         return f"{label}: {', '.join(map(plane.describe, points))}."
-    lowest, highest = (plane.describe(choose(points, key=lambda point: point.y)) for choose in (min, max))
-    first, last = plane.describe(points[0]), plane.describe(points[-1])
-    return f"{label}: begins with {first}, ends with {last}, lowest {lowest}, highest {highest}."
+    return f"{label}: begins with {plane.describe(points[0])}, ends with {plane.describe(points[-1])}."
 
 
 def _band(part: list[Point], plane: Plane) -> str:
@@ -166,11 +165,3 @@ def _stroke(k: int, strong: bool) -> str:
 
 def _marker(k: int) -> str:
     return f'{_MARKERS[k % len(_MARKERS)]}" stroke="currentColor" stroke-width="1.2'
-
-
-def _is_marked(n: int, count: int, k: int) -> bool:
-    """Choose points that get a marker: all of a few, otherwise some, at other places for each curve."""
-    if count <= _MOST_MARKERS:
-        return True
-    stride = count // _FEW_MARKERS
-    return n == count - 1 or n % stride == (k * stride // 4 + stride // 2) % stride

@@ -7,14 +7,26 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageFilter
 
-from soar.report.drawing import svg
-from soar.report.drawing.grids import DIVERGING, SEQUENTIAL, Grid, grid, shaded
-from soar.report.drawing.scales import Axis, format_number, nice_ticks, tick_labels
-from soar.report.drawing.svg import EDGE, FAINT, coordinate
+from soar.report.drawing import png, svg
+from soar.report.drawing.svg import EDGE, FAINT, Axis, coordinate, format_number, is_shown, nice_ticks
 
 Values = Literal["margin", "loss"]
+Numbers = NDArray[np.float64]
 
+# Both maps have even steps of lightness in OKLCh. The first goes from misclassified (brown) over the boundary
+# to correct (blue), which readers with red-green color blindness can distinguish; the second gets darker.
+DIVERGING = (
+    "#571e0b", "#893a0d", "#b36229", "#cf925f", "#e3c4a5", "#f5f5f4",
+    "#a9d1ea", "#63aada", "#2b80bf", "#0e5794", "#0c335f",
+)  # fmt: skip
+SEQUENTIAL = (
+    "#f9f6df", "#edd4a2", "#e7ad69", "#e47e47", "#d0534e", "#a83a5c", "#7c295e", "#511c51", "#2b103d",
+)  # fmt: skip
+_GRAY, _LIGHT, _DARK = 128, 255, 17
+_BANDS = 20  # of color, at most
 WIDTH = 340.0
 _LEFT, _SIDE = 46.0, 226.0  # where the map begins, and how wide and high it is
 _BAR, _BAR_WIDTH = 282.0, 12.0
@@ -62,30 +74,70 @@ def surface(drawn: Surface, *, values: Values, title: str) -> str:
         values: which of them
         title: the heading, drawn above the map
     """
-    margin, loss = (grid(drawn.along, rows) for rows in (drawn.margin, drawn.loss))
-    numbers = margin if values == "margin" else loss
+    rows = drawn.margin if values == "margin" else drawn.loss
+    numbers = np.array([[one if is_shown(one) else np.nan for one in row] for row in rows], dtype=np.float64)
     parts, top = svg.heading(title, _NAMES[values], WIDTH)
-    if len(drawn.along) < 2 or not numbers.shown.size:
+    if len(drawn.along) < 2 or not np.isfinite(numbers).any():
         return svg.no_data(parts, top, WIDTH, title=title)
     ticks = nice_ticks(*_limits(numbers, values))
     colors = SEQUENTIAL if values == "loss" else DIVERGING
     x = Axis(low=drawn.along[0], high=drawn.along[-1], start=_LEFT, end=_LEFT + _SIDE)
     y = Axis(low=drawn.along[0], high=drawn.along[-1], start=top + _SIDE, end=top)
     # Rows of an image go down, those of the numbers go up.
-    painted = shaded(numbers.enlarged(_PIXELS)[::-1], colors, ticks)
-    parts += [_image(painted, _LEFT, top, _SIDE), *_axes(x, y), *_overlay(x, y, margin)]
-    parts += _bar(float(numbers.shown.max()), colors, ticks, top)
-    rows, bottom = svg.legend(_keys(), y.start + 58, WIDTH)
-    summary = _summary(numbers, values)
-    notes = svg.wrapped(summary, WIDTH - 2 * EDGE, 12, 3)
-    parts += rows + [svg.text(EDGE, bottom + 14 + 17 * k, note, extra=FAINT) for k, note in enumerate(notes)]
+    above = enlarged(drawn.along, np.array(drawn.margin))[::-1] > 0
+    painted = shaded(enlarged(drawn.along, numbers)[::-1], colors, ticks, above)
+    parts += [_image(painted, _LEFT, top, _SIDE), *_axes(x, y), *_overlay(x, y)]
+    parts += _bar(float(np.nanmax(numbers)), colors, ticks, top)
+    keys, bottom = svg.legend(_keys(), y.start + 58, WIDTH)
+    middle, end = len(drawn.along) // 2, int(np.abs(np.array(drawn.along) - 1).argmin())
+    shown = [format_number(numbers[middle, column], 3) for column in (middle, end)]
+    summary = f"{values.capitalize()} {shown[0]} at the image, {shown[1]} at the attack's end."
+    parts += [*keys, svg.text(EDGE, bottom + 14, svg.shorten(summary, WIDTH - 2 * EDGE), extra=FAINT)]
     description = f"{_NAMES[values]}, on a plane through example {drawn.index}. {summary}"
-    return svg.picture(WIDTH, bottom + 6 + 17 * len(notes), parts, title=title, description=description)
+    return svg.picture(WIDTH, bottom + 23, parts, title=title, description=description)
 
 
-def _limits(numbers: Grid, values: Values) -> tuple[float, float]:
+def enlarged(along: Sequence[float], numbers: Numbers) -> Numbers:
+    """Interpolate numbers on a square grid at the centers of the pixels that cover it.
+
+    Args:
+        along: positions of rows and columns, in order
+        numbers: numbers[row][column], at y = along[row] and x = along[column]
+    """
+    centers = along[0] + (np.arange(_PIXELS) + 0.5) / _PIXELS * (along[-1] - along[0])
+    wide = [np.interp(centers, along, row) for row in numbers]
+    return np.array([np.interp(centers, along, column) for column in np.transpose(wide)]).T
+
+
+def shaded(
+    numbers: Numbers, colors: Sequence[str], ticks: Sequence[float], above: NDArray[np.bool_] | None = None
+) -> str:
+    """Draw numbers in bands of color as a PNG image, the first row on top, and return its data URI.
+
+    Args:
+        numbers: those beyond the ticks take the first or last color, those that are not finite are gray
+        colors: a color map, as hexadecimal colors at equal distances
+        ticks: equidistant numbers; bands have an edge at each, and reach from the first to the last
+        above: pixels on one side of a boundary, which is drawn dark with a light outline
+    """
+    bands = _BANDS - _BANDS % (len(ticks) - 1)
+    band = np.floor((numbers - ticks[0]) / (ticks[-1] - ticks[0]) * bands).clip(0, bands - 1)
+    known = np.array([[int(color[k : k + 2], 16) for k in (1, 3, 5)] for color in colors])
+    at, places = band / (bands - 1) * (len(known) - 1), np.arange(len(known))
+    painted = np.stack([np.interp(at, places, known[:, k]) for k in range(3)], axis=-1).round()
+    painted[~np.isfinite(numbers)] = _GRAY
+    if above is not None:
+        side = Image.fromarray(above.astype(np.uint8))
+        for size, level in ((5, _LIGHT), (3, _DARK)):
+            most, least = side.filter(ImageFilter.MaxFilter(size)), side.filter(ImageFilter.MinFilter(size))
+            painted[np.array(most) != np.array(least)] = level
+    picture = Image.fromarray(painted.astype(np.uint8))
+    return png.data_uri(png.stored(picture.convert("P", palette=Image.Palette.ADAPTIVE)))
+
+
+def _limits(numbers: Numbers, values: Values) -> tuple[float, float]:
     """Choose the range of the colors: 0 gets the middle color of the margin, the first of the loss."""
-    low, high = float(numbers.shown.min()), float(numbers.shown.max())
+    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
     if values == "loss":
         return min(0.0, low), max(_LEAST_LOSS, min(high, _LARGEST_LOSS))
     size = max(abs(low), abs(high)) or 1.0
@@ -103,7 +155,7 @@ def _image(source: str, x: float, y: float, wide: float, extra: str = "") -> str
 def _axes(x: Axis, y: Axis) -> list[str]:
     ticks = [one for one in nice_ticks(x.low, x.high) if x.low <= one <= x.high]
     parts = []
-    for tick, name in zip(ticks, tick_labels(ticks), strict=True):
+    for tick, name in zip(ticks, map(format_number, ticks), strict=True):
         parts.append(svg.text(x.at(tick), y.start + 16, name, anchor="middle"))
         parts.append(svg.text(x.start - 5, y.at(tick) + 4, name, anchor="end"))
     across, middle = (x.start + x.end) / 2, (y.start + y.end) / 2
@@ -117,7 +169,7 @@ def _bar(largest: float, colors: Sequence[str], ticks: Sequence[float], top: flo
     """Draw the color bar with its numbers; an end that stands for more than its number is marked."""
     painted = shaded(np.linspace(ticks[-1], ticks[0], 2 * _PIXELS)[:, None], colors, ticks)
     parts = [_image(painted, _BAR, top, _BAR_WIDTH, ' image-rendering="pixelated"')]
-    names = tick_labels(ticks)
+    names = [format_number(tick) for tick in ticks]
     if largest > ticks[-1]:
         names[-1] = "≥ " + names[-1]
     axis = Axis(low=ticks[0], high=ticks[-1], start=top + _SIDE, end=top)
@@ -127,17 +179,15 @@ def _bar(largest: float, colors: Sequence[str], ticks: Sequence[float], top: flo
     return parts
 
 
-def _overlay(x: Axis, y: Axis, margin: Grid) -> list[str]:
-    """Draw the eps box, the decision boundary, the image and the attack's end."""
+def _overlay(x: Axis, y: Axis) -> list[str]:
+    """Draw the eps box, the image and the attack's end."""
 
     def place(column: float, row: float) -> str:
         return f"{coordinate(x.at(column))} {coordinate(y.at(row))}"
 
     box = "M" + "L".join(place(*corner) for corner in ((-1, -1), (1, -1), (1, 1), (-1, 1))) + "z"
-    boundary = "".join(f"M{place(*start)}L{place(*end)}" for start, end in margin.zero_contour())
     return [
         _outlined(box, **_EPS),
-        *([_outlined(boundary, **_BOUNDARY)] if boundary else []),
         _outlined(f"M{place(0, 0)}{_IMAGE}", **_DOT, title="the image"),
         _outlined(f"M{place(1, 0)}{_CROSS}", **_END, title="the attack's end"),
     ]
@@ -158,18 +208,4 @@ def _outlined(path: str, light: str, dark: str, title: str = "") -> str:
     return (
         f'<g fill="none" stroke-linecap="round" stroke-linejoin="round">{named}'
         f'<path d="{path}" stroke="#fff" {light}/><path d="{path}" stroke="#111" {dark}/></g>'
-    )
-
-
-def _summary(numbers: Grid, values: Values) -> str:
-    """Return in words what the map shows at the image, at the attack's end and between them."""
-    start, end = (format_number(numbers.at(x, 0), 3) for x in (0, 1))
-    summary = f"{values.capitalize()} {start} at the image, {end} at the attack's end."
-    if values == "loss":
-        return summary
-    change = numbers.first_below_zero()
-    if change is None:
-        return f"{summary} The prediction does not change."
-    return f"{summary} " + (
-        f"Misclassified from {change:.2g} eps on." if change else "The image is misclassified."
     )

@@ -1,16 +1,91 @@
-"""Pieces of SVG: coordinates, text that fits and is escaped, headings, legends."""
+"""Pieces of SVG: axes and their numbers, text that fits and is escaped, headings, legends."""
 
 from __future__ import annotations
 
 import html
+import math
 import unicodedata
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
 EDGE = 4.0  # margin at the sides of an image
 FAINT = 'opacity=".75"'
+_LARGEST = 1e150  # beyond it, differences and powers of ten overflow
+_FLAT = 1e-6  # a range this small beside its numbers cannot be labeled in few digits
+_MOST_TICKS = 6
 _NARROW = frozenset("ijlt.,:;'|!()[]/ ")
 _BROAD = frozenset("mwMWQO@%&")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """A linear map from a range of numbers to positions in an image.
+
+    >>> Axis(low=0, high=10, start=100, end=200).at(5)
+    150.0
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        """Return the position of a number; numbers outside the range are moved to its nearest end."""
+        share = (value - self.low) / (self.high - self.low)
+        return self.start + min(1.0, max(0.0, share)) * (self.end - self.start)
+
+
+def is_shown(value: float) -> bool:
+    """Return whether a number can be drawn: it is finite and not too large for arithmetic."""
+    return abs(value) < _LARGEST
+
+
+def widened(low: float, high: float) -> tuple[float, float]:
+    """Return a range that is not empty: the one given, or some room around it.
+
+    >>> widened(4, 4), widened(0, 0), widened(1, 3)
+    ((2.0, 6.0), (0.0, 1.0), (1, 3))
+    """
+    size = max(abs(low), abs(high))
+    if size < 1 / _LARGEST:
+        return 0.0, 1.0
+    if high - low > _FLAT * size:
+        return low, high
+    return low - size / 2, high + size / 2
+
+
+def nice_ticks(low: float, high: float) -> tuple[float, ...]:
+    """Choose a few round numbers that enclose a range: steps of 1, 2 or 5 times a power of ten.
+
+    >>> nice_ticks(0, 0.97)
+    (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    >>> nice_ticks(-3, 40)
+    (-10.0, 0.0, 10.0, 20.0, 30.0, 40.0)
+    """
+    low, high = widened(low, high)
+    exponent = math.floor(math.log10((high - low) / _MOST_TICKS))
+    while True:
+        for factor in (1, 2, 5):
+            step = factor * 10.0**exponent
+            # 0.3 / 0.1 is a little less than 3, and must not add a tick at 0.2.
+            first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+            if last - first < _MOST_TICKS:
+                return tuple(float(f"{k * step:.12g}") for k in range(first, last + 1))
+        exponent += 1
+
+
+def format_number(value: float, digits: int = 10) -> str:
+    """Format a number with some significant digits.
+
+    >>> [format_number(one, 6) for one in (1 / 3, -2, 2.5e-7, math.nan)]
+    ['0.333333', '−2', '2.5e−07', 'unknown']
+    """
+    if not math.isfinite(value):
+        return "unknown"
+    # Adding 0 makes 0 of -0.0, the loss of a saturated softmax.
+    return f"{float(f'{value:.{digits}g}') + 0.0:.10g}".replace("-", "\N{MINUS SIGN}")
 
 
 def coordinate(value: float) -> str:

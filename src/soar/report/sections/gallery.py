@@ -15,7 +15,7 @@ from soar.evaluation.target import Target
 from soar.report.drawing import png
 from soar.report.markup import Child, Html, bar, embedded, join, missing, panels, section, tag
 from soar.report.sections.radius import threats
-from soar.report.sections.surfaces import highest_loss_points
+from soar.report.sections.surfaces import highest_margin_points
 from soar.text import percent
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def attack_gallery(target: Target, breaks: Sequence[int]) -> tuple[GalleryImage,
         target: the model, its examples and the threat
         breaks: the radius at which each example breaks, as a position among the radii
     """
-    rows = torch.tensor(choose(breaks, target.labels.tolist()), dtype=torch.int64)
+    rows = torch.tensor(choose(breaks), dtype=torch.int64)
     if not len(rows):
         return ()
     sizes = ["0", *(epsilon.show(ball.eps) for ball in threats(target.threat))]
@@ -71,29 +71,21 @@ def attack_gallery(target: Target, breaks: Sequence[int]) -> tuple[GalleryImage,
     )
 
 
-def choose(first: Sequence[int], labels: Sequence[int], count: int = IMAGES) -> list[int]:
+def choose(first: Sequence[int], count: int = IMAGES) -> list[int]:
     """Choose correctly classified examples, evenly from those that break first to those that never break.
 
-    Among equals the classes not shown yet come first, then the order of the data. So the least and the most
-    robust example are always there.
+    The least and the most robust example are always there.
 
     Args:
         first: the radius at which each example breaks; 0 for the clean image
-        labels: their classes
         count: how many to choose
 
-    >>> choose([0, 1, 1, 9, 4, 1], [0, 0, 1, 2, 2, 0], count=3)
-    [1, 2, 3]
+    >>> choose([0, 1, 1, 9, 4, 1], count=3)
+    [1, 5, 3]
     """
     ranked = sorted((row for row, at in enumerate(first) if at > 0), key=lambda row: (first[row], row))
     count = min(count, len(ranked))
-    chosen: list[int] = []
-    for place in range(count):
-        wanted = first[ranked[round(place * (len(ranked) - 1) / max(1, count - 1))]]
-        equals = [row for row in ranked if first[row] == wanted and row not in chosen]
-        shown = {labels[row] for row in chosen}
-        chosen.append(next((row for row in equals if labels[row] not in shown), equals[0]))
-    return chosen
+    return [ranked[round(place * (len(ranked) - 1) / max(1, count - 1))] for place in range(count)]
 
 
 def _trail(target: Target, rows: Tensor) -> Tensor:
@@ -102,7 +94,7 @@ def _trail(target: Target, rows: Tensor) -> Tensor:
     trail = [target.x[rows]]
     highest = losses.margin(target.logits[rows], labels)
     for ball in threats(target.threat):
-        points = highest_loss_points(target, rows, ball)
+        points = highest_margin_points(target, rows, ball)
         height = losses.margin(target.predict(points), labels)
         # What was found within a smaller radius is allowed within this one too.
         is_worse = height > highest

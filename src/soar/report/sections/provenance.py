@@ -117,7 +117,7 @@ def _panel(_place: int, run: RunContent) -> Html:
         tag("h4", "Attacks"),
         _definitions({one.label: _attack(one) for one in found.attacks}),
         tag("h4", "Versions and hardware"),
-        _environments(run),
+        _environment(run),
         tag("details", tag("summary", "Recipe (TOML)"), tag("pre", tag("code", run.recipe), tabindex=0)),
     )
 
@@ -133,24 +133,15 @@ def _weights(weights: Weights | None) -> str:
     return f"{weights.file}, {step}SHA-256 {weights.sha256}"
 
 
-def _environments(run: RunContent) -> Html:
-    """Draw where the run was trained, and what differed where it was assessed."""
+def _environment(run: RunContent) -> Html:
+    """Draw where the run was trained, or where it was assessed if that is not on record."""
     # The command is among those above if it is fit to be repeated.
-    trained, assessed = (
-        {
-            name: "none" if value is None else printable(str(value), _LONGEST)
-            for name, value in recorded.items()
-            if name != "command"
-        }
-        for recorded in (run.environment, run.assessment.environment)
-    )
-    if not trained and not assessed:
-        return missing("Nothing is on record.")
-    other = {name: value for name, value in assessed.items() if trained.get(name) != value}
-    if not trained or not other:
-        return _definitions(trained or assessed)
-    differs = tag("p", "The assessment differs in:", class_="small")
-    return join(_definitions(trained), differs, _definitions(other))
+    recorded = {
+        name: "none" if value is None else printable(str(value), _LONGEST)
+        for name, value in (run.environment or run.assessment.environment).items()
+        if name != "command"
+    }
+    return _definitions(recorded) if recorded else missing("Nothing is on record.")
 
 
 def _attack(one: AttackResult) -> str:

@@ -49,38 +49,23 @@ def measure_surfaces(target: Target) -> tuple[Surface, ...]:
     rows = torch.tensor(sorted(first.values())[:SURFACES], dtype=torch.int64)
     if not len(rows):
         return ()
-    along = attack_direction(target, rows)
+    along = highest_margin_points(target, rows, target.threat) - target.x[rows]
     across = random_direction(along, target.threat, target.index[rows], target.seed)
     return tuple(_measure(target, int(row), *two) for row, *two in zip(rows, along, across, strict=True))
 
 
-def highest_loss_points(
-    target: Target, rows: Tensor, threat: Threat, loss: losses.Loss = losses.margin
-) -> Tensor:
-    """Maximize a loss for all steps of PGD and return the best points, not the first that fool the model.
+def highest_margin_points(target: Target, rows: Tensor, threat: Threat) -> Tensor:
+    """Maximize the margin loss for all steps of PGD and return the best points, not the first that fool.
 
     Args:
         target: the model and its examples
         rows: which of them; those that are misclassified come back as they are
         threat: the ball, in place of the target's own
-        loss: what to maximize
     """
     # No example is ever classified as a class that does not exist, so none stops at the first success.
     nowhere = torch.full((len(rows),), target.logits.shape[1])
-    return target.attack(PGD(steps=_STEPS, loss=loss), threat=threat, rows=rows, goal=nowhere).adversarial
-
-
-def attack_direction(target: Target, rows: Tensor) -> Tensor:
-    """Return the perturbation found by PGD on the margin or on the cross-entropy, whichever is stronger.
-
-    Args:
-        target: the model, its examples and the threat
-        rows: which of them
-    """
-    both = (losses.margin, losses.cross_entropy)
-    ends = [highest_loss_points(target, rows, target.threat, loss) for loss in both]
-    heights = [losses.margin(target.predict(points), target.y[rows]) for points in ends]
-    return torch.where(per_example(heights[1] > heights[0], ends[0]), ends[1], ends[0]) - target.x[rows]
+    attack = PGD(steps=_STEPS, loss=losses.margin)
+    return target.attack(attack, threat=threat, rows=rows, goal=nowhere).adversarial
 
 
 def random_direction(delta: Tensor, threat: Threat, index: Tensor, seed: int) -> Tensor:

@@ -35,8 +35,6 @@ _TITLES = {
 }
 _ACCURACIES = frozenset({"clean", "robust", "accuracy"})
 _SHARES = _ACCURACIES | {"clamped", "confidence"}
-# With a single run these share a chart; with several, every chart shows one quantity of all runs.
-_TOGETHER = {"Loss and penalty": ("loss", "penalty"), "Validation accuracy": ("clean", "robust")}
 
 Row = dict[str, Any]
 
@@ -91,11 +89,12 @@ def fired_guards(metrics: Sequence[Row], recipe: Recipe, run: Path) -> tuple[str
         recipe: the limits, and what the checkpoint is selected by
         run: the run folder
     """
-    guards, found = Guards(recipe.guards), []
+    guards, found, best = Guards(recipe.guards), [], 0.0
     for row in metrics if recipe.validation.select == "robust" else ():
         if row["kind"] == VALIDATION and "robust" in row:
-            guards.after_validation(row["robust"])
-            found += [f"epoch {row['epoch']:.4g}: {guards.overfitting}"] if guards.overfitting else []
+            best = max(best, row["robust"])
+            overfitting = guards.overfitting(best, row["robust"])
+            found += [f"epoch {row['epoch']:.4g}: {overfitting}"] if overfitting else []
     try:
         outcome = Outcome.load(run)
     except UserError:
@@ -109,10 +108,8 @@ def draw(runs: Sequence[RunContent]) -> Html:
     """Draw the curves of the training, and list the guards that fired."""
     known = [run for run in runs if run.training]
     names = dict.fromkeys(curve.label for run in known for curve in run.training)
-    main = (
-        _of_one(known[0]) if len(known) == 1 else [_of_all(known, name) for name in _TITLES if name in names]
-    )
-    more = [_of_all(known, name) for name in names if name not in _TITLES]
+    main = [_chart(known, name) for name in _TITLES if name in names]
+    more = [_chart(known, name) for name in names if name not in _TITLES]
     without = ", ".join(run.name for run in runs if not run.training)
     return section(
         "training",
@@ -124,27 +121,15 @@ def draw(runs: Sequence[RunContent]) -> Html:
     )
 
 
-def _of_one(run: RunContent) -> list[Html]:
-    left = {curve.label: curve for curve in run.training if curve.label in _TITLES}
-    charts = []
-    for title, names in _TOGETHER.items():
-        curves = [left.pop(name) for name in names if name in left]
-        if curves:
-            charts.append(_chart(title, curves, curves[0].label))
-    return charts + [_chart(_TITLES[name], [curve], name) for name, curve in left.items()]
-
-
-def _of_all(runs: Sequence[RunContent], name: str) -> Html:
+def _chart(runs: Sequence[RunContent], name: str) -> Html:
     """Draw one quantity of all runs; a run without it keeps its color."""
     curves = []
     for run in runs:
         found = next((curve for curve in run.training if curve.label == name), Curve(label=name, x=(), y=()))
         curves.append(replace(found, label=run.legend))
-    return _chart(_TITLES.get(name, name.replace("_", " ")), curves, name)
-
-
-def _chart(title: str, curves: Sequence[Curve], name: str) -> Html:
-    label = "accuracy" if name in _ACCURACIES else name.replace("_", " ")
+    words = name.replace("_", " ")
+    label = "accuracy" if name in _ACCURACIES else words
+    title = _TITLES.get(name, words)
     return chart(line_chart(curves, title=title, x_label="epoch", y_label=label, percent=name in _SHARES))
 
 

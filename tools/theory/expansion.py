@@ -7,6 +7,7 @@ ball the problem is NP-hard; `climb_in_linf_ball` returns a value that is reache
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -193,3 +194,21 @@ def expand(loss: LossAt, x: Tensor, *, chunk: int = 112) -> SecondOrderExpansion
         ]
     hessian = torch.cat(columns).flatten(1).double()
     return SecondOrderExpansion(gradient.flatten().double(), (hessian + hessian.T) / 2)
+
+
+def corner_free_bound(expansion: SecondOrderExpansion, radius: float) -> float:
+    r"""Return the Frobenius bound of the same proof with \( \delta' = [\delta; \rho] \) and 0 in the corner.
+
+    \( \sqrt{\rho^4 ||H_s||_F^2 + 2 \rho^2 ||g||^2} \), which is 0 for a flat loss; the paper's corner of 1
+    leaves \( \rho^2 / 2 \) there.
+
+    Args:
+        expansion: gradient and Hessian
+        radius: rho
+
+    >>> flat = SecondOrderExpansion(torch.tensor([1.0, 1.0]), torch.zeros(2, 2))
+    >>> corner_free_bound(flat, 3.0)  # sqrt(2) rho ||g||
+    6.0
+    """
+    squares = radius**4 * expansion.hessian.square().sum() + 2 * radius**2 * expansion.gradient.square().sum()
+    return math.sqrt(float(squares))

@@ -1,14 +1,14 @@
-"""Accuracy along a parameter as a chart: a sweep of the paper beside ours, or a sweep of one's own."""
+"""A table of the paper along a parameter as a chart: the paper's accuracy beside ours."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from tools.figures.bars import spread, standalone
+
 from soar.experiments.result import Cell, Result
-from soar.experiments.show.figures import spread, standalone
 from soar.report.drawing.charts import WIDTH, line_chart
 from soar.report.drawing.lines import Curve
 
@@ -37,40 +37,6 @@ def curves(result: Result) -> str:
         percent=True,
         x_ticks=ticks,
         band="one standard deviation" if result.seeds > 1 else "95% interval",
-    )
-    return standalone(chart, WIDTH)
-
-
-def sweep_chart(
-    result: Result, grid: Mapping[str, Sequence[str]], places: Mapping[str, Mapping[str, str]]
-) -> str:
-    """Draw accuracy on validation along the field with the most values; other fields make more curves.
-
-    Args:
-        result: the table of a sweep, with the columns robust and clean
-        grid: values by field
-        places: the value of each field by row
-    """
-    along = max(grid, key=lambda field: len(grid[field]))
-    at, ticks = positions(grid[along])
-    others = [field for field in grid if field != along]
-    spread_of = f", mean ± standard deviation of {result.seeds} seeds" if result.seeds > 1 else ""
-    drawn = []
-    for values in itertools.product(*(grid[field] for field in others)):
-        fixed = dict(zip(others, values, strict=True))
-        mine = [row for row, place in places.items() if all(place[one] == fixed[one] for one in others)]
-        label = ", ".join(f"{field}={value}" for field, value in fixed.items())
-        for column in ("robust",) if others else ("robust", "clean"):
-            cells = {places[row][along]: result.rows[row][column] for row in mine}
-            drawn.append(_curve(label or column, at, cells))
-    chart = line_chart(
-        drawn,
-        title=f"{result.name}: {along}",
-        x_label=along,
-        y_label=f"{'robust accuracy' if others else 'accuracy'} on validation{spread_of}",
-        percent=True,
-        x_ticks=ticks,
-        band="one standard deviation",
     )
     return standalone(chart, WIDTH)
 

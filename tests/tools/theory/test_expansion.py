@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tools.theory.expansion import SecondOrderExpansion, corner_free_bound, expand
 from torch import Tensor, nn
 
 from soar import randomness
-from soar.theory.expansion import SecondOrderExpansion, expand
+from soar.theory.proposition_1 import expected_norm, norm_bound
 
 
 def numbers(seed: int, *shape: int) -> Tensor:
@@ -124,3 +127,15 @@ def test_expanding_a_smooth_network_agrees_with_the_hessian_of_torch() -> None:
 
     dense = torch.autograd.functional.hessian(lambda point: loss(point).sum(), x).reshape(9, 9)
     torch.testing.assert_close(expand(loss, x, chunk=4).hessian, dense)
+
+
+@given(st.integers(0, 10_000), st.floats(0.01, 5))
+def test_the_chain_of_the_proof_holds(seed: int, radius: float) -> None:
+    expansion = quadratic(seed, 5)
+    singular = expansion.singular_values
+    exact = expansion.maximum_in_l2_ball(radius)
+    spectral = norm_bound(float(singular.max()), radius)
+    frobenius = norm_bound(float(singular.norm()), radius)
+    assert exact <= spectral + 1e-9 <= frobenius + 2e-9
+    assert exact <= corner_free_bound(expansion, radius) + 1e-9
+    assert frobenius <= norm_bound(math.sqrt(math.pi / 2) * expected_norm(singular), radius) + 1e-9

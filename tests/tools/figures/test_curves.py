@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import re
 
+from tools.figures.curves import curves
+
 from soar.experiments.result import Cell, Result
-from soar.experiments.show.curves import curves
 from tests.experiments.made import result
 
 

@@ -1,4 +1,4 @@
-"""An image of a table: in every cell a bar of the paper's number and one of ours."""
+"""An image of a table of the paper: in every cell a bar of the paper's number and one of ours."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from tools.figures.bars import bars
 
 from soar.experiments.result import Cell
-from soar.experiments.show.figures import bars
 from tests.experiments.made import result
 
 SPACE = "{http://www.w3.org/2000/svg}"
