@@ -4,9 +4,11 @@
     python benchmarks/attacks.py --data cifar10     linf 8/255; needs `soar data fetch cifar10`
     python benchmarks/attacks.py --quick            tiny numbers in seconds, to see that it works
     python benchmarks/attacks.py --runs runs/a runs/b --attacks FAB-T standard --images 500 --name strength
+    python benchmarks/attacks.py --networks fashion-mixer-pgd --attacks fast auto standard --name autoattack
 
 Two small networks are trained first, one without defense and one by PGD, and kept in benchmarks/.cache; with
---runs trained networks of your own take their place, with their data and threat.
+--runs trained networks of your own take their place, with their data and threat, and with --networks those
+of networks.py.
 
 The task is to measure robust accuracy. Every library gets the model in eval mode and all images, as its
 documentation shows it. What counts is its own call, and the predictions for the points it returns where the
@@ -36,6 +38,7 @@ from rich.table import Table
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+import networks
 from peers import LIBRARIES, Counted, Task, predicted
 from soar import data, models, objectives, runs
 from soar.environment import environment
@@ -229,7 +232,12 @@ def subjects(chosen: argparse.Namespace, size: Size) -> Iterator[Subject]:
             raise UserError(f"--runs: {folder} was trained against {threat}, expected linf")
         model = opened.trained_model(source).eval()
         yield Subject(folder.name, model, source.name, as_task(source, threat, size))
-    if chosen.runs:
+    for name in chosen.networks or []:
+        model, source, network = networks.load(name)
+        if not isinstance(network.threat, Linf):
+            raise UserError(f"--networks: {name} was trained against {network.threat}, expected linf")
+        yield Subject(name, model, source.name, as_task(source, network.threat, size))
+    if chosen.runs or chosen.networks:
         return
     source, threat = data.load(chosen.data, validation=0), Linf(RADII[chosen.data])
     for kind in ("undefended", "PGD-trained"):
@@ -298,6 +306,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--data", choices=sorted(RADII), default="fashion-mnist-sample")
     parser.add_argument("--runs", nargs="+", type=Path, help="run folders of networks to attack instead")
+    parser.add_argument("--networks", nargs="+", choices=sorted(networks.NETWORKS), metavar="NAME")
     parser.add_argument("--attacks", nargs="+", help="only these, such as PGD-20 APGD-CE FAB-T standard")
     parser.add_argument("--libraries", nargs="+", help="only these, such as soar pyautoattack")
     parser.add_argument("--images", type=int)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from soar import attacks
 from soar.attacks import apgd, fab, square
+from soar.evaluation.suites import resolve
 from soar.fuse import inference_copy
 from soar.threat import Linf
 
@@ -90,7 +91,9 @@ def ours(model: Counted, task: Task) -> Runs:
     found = task.named(run, (attacks.FGSM(), pgd, replace(pgd, restarts=task.restarts)))
     for name, attack in our_parts(task).items():
         found[name] = partial(run, attack)
-    return found | {"standard": partial(our_standard, model, task)}
+    for suite in ("fast", "auto", "standard"):
+        found[suite] = partial(our_suite, suite, model, task)
+    return found
 
 
 def our_parts(task: Task) -> dict[str, attacks.Attack[Any]]:
@@ -103,16 +106,23 @@ def our_parts(task: Task) -> dict[str, attacks.Attack[Any]]:
     }
 
 
-def our_standard(model: Counted, task: Task) -> Tensor:
-    """Run the four one after the other, each on what the ones before have left."""
+def our_suite(suite: str, model: Counted, task: Task) -> Tensor:
+    """Run the attacks of a suite one after the other, each on what the ones before have left.
+
+    Of `auto` that is the part that is run on every model, which is all of it where gradients are sound.
+    """
+    judge = Counted(model.model).eval()
     _speed_up(model, task)
     points = task.images.clone()
     logits = attacks.predict(model, task.images, task.batch_size)
     left = (logits.argmax(dim=1) == task.labels).nonzero()[:, 0]
-    for attack in our_parts(task).values():
+    plan = resolve(
+        f"standard:steps={task.auto_steps},queries={task.queries}" if suite == "standard" else suite
+    )
+    for planned in (one for one in plan if one.condition == "always"):
         found = attacks.run(
             model,
-            attack,
+            planned.attack,
             task.threat,
             task.images[left],
             task.labels[left],
@@ -120,9 +130,11 @@ def our_standard(model: Counted, task: Task) -> Tensor:
             seed=task.seed,
             batch_size=task.batch_size,
             clean_logits=logits[left],
+            judge=judge,
         )
         points[left] = found.adversarial
         left = left[found.robust]
+    model.forwards += judge.forwards
     return points
 
 

@@ -1,6 +1,6 @@
 """Compare the suites `fast` and `auto` with `standard` on robust networks: strength and cost.
 
-    python benchmarks/suites.py                             every network of networks.py, 500 test images each
+    python benchmarks/suites.py                             every network of networks.py, and masked ones
     python benchmarks/suites.py cifar10-vit-pgd --images 1000 --suites fast standard
 
 What was evaluated is kept in benchmarks/.cache, image by image; an interrupted evaluation goes on from where
@@ -29,15 +29,16 @@ HERE = Path(__file__).parent
 Found = dict[str, Any]
 
 
-def evaluated(name: str, suite: str, images: int, *, again: bool) -> Found:
+def evaluated(name: str, suite: str, images: int | None, *, again: bool) -> Found:
     """Evaluate a network with a suite, or return what that gave before."""
     folder = networks.CACHE / "suites"
+    model, source, network = networks.load(name)
+    images = images or network.test_images
     file = folder / f"{name}-{suite}-{images}.json"
     if file.exists() and not again:
         found: Found = json.loads(file.read_text())
         return found
     folder.mkdir(parents=True, exist_ok=True)
-    model, source, network = networks.load(name)
     test = source.test.first(images)
     began = time.process_time()
     result = soar.evaluate(
@@ -52,6 +53,7 @@ def evaluated(name: str, suite: str, images: int, *, again: bool) -> Found:
         "correct": result.correct.tolist(),
         "robust": result.survivors("worst case").tolist(),
         "attacks": {one.label: int(one.robust.sum()) for one in result.attacks},
+        "protocol": result.protocol,
         "verdict": result.verdict,
         "forward": forward,
         "backward": backward,
@@ -85,8 +87,8 @@ def row(found: Found, standard: Found) -> list[str]:
 def main() -> None:
     """Evaluate, print and save."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("networks", nargs="*", default=list(networks.NETWORKS))
-    parser.add_argument("--images", type=int, default=500)
+    parser.add_argument("networks", nargs="*", default=[*networks.NETWORKS, *networks.MASKED])
+    parser.add_argument("--images", type=int, help="default: what networks.py says")
     parser.add_argument("--suites", nargs="+", default=["fast", "auto", "standard"])
     parser.add_argument("--again", nargs="+", default=[], metavar="SUITE")
     parser.add_argument("--name", help="of the result files in benchmarks/results")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from soar.attacks import PGD, Planned, Square
-from soar.evaluation import Assessment, evaluate
+from soar.evaluation import Assessment, attack, evaluate
 from soar.evaluation.suites import resolve
 from soar.threat import Linf
 from tests.attacks.problems import TinyNet, images, said
@@ -111,3 +111,12 @@ def test_the_same_attack_may_follow_under_different_conditions_only() -> None:
     resolve([*small_auto(condition_only=True), Planned(Square(queries=20), condition="random")])
     with pytest.raises(Exception, match="got 'Square-20' more than once"):
         resolve([*small_auto(), Planned(Square(queries=20))])
+
+
+def test_attacking_a_batch_runs_only_what_needs_no_checks() -> None:
+    x = images(20)
+    labels = said(Hidden(), x)
+    found = attack(Hidden(), x, labels, Linf(0.05), small_auto())
+    always = [one for one in small_auto() if one.condition == "always"]
+    again = attack(Hidden(), x, labels, Linf(0.05), always)
+    assert torch.equal(found.forward, again.forward) and torch.equal(found.success, again.success)

@@ -103,7 +103,8 @@ def attack(
         threat: what the adversary may do; or several threats, such as one for each radius
         attacks: an attack as text such as "pgd:steps=20,restarts=5", an attack object, a suite such as
             "standard" (AutoAttack), or a list of these; each attack after the first gets the images that are
-            still classified correctly
+            still classified correctly; of a suite that decides by checks, such as "auto", only those that
+            are always run
         seed: seed of all random numbers
         batch_size: how many images are evaluated at once
 
@@ -127,7 +128,7 @@ def attack(
     [0.67, 0.0]
     """
     threats = as_threats(threat)
-    plan = resolve(attacks)
+    plan = [one for one in resolve(attacks) if one.condition == "always"]
     for name, given in (("x", x), ("y", y)):
         if not isinstance(given, Tensor | np.ndarray):
             raise UserError(f"{name}: got a {type(given).__name__}, expected a tensor or a NumPy array")
