@@ -197,7 +197,7 @@ def load(name: str) -> tuple[nn.Module, data.Dataset, Network]:
     name, _, how = name.partition("+")
     if how:
         model, source, network = load(name)
-        return Hidden(model, how).eval(), source, replace(network, test_images=100)
+        return Hidden(model, how).eval(), source, replace(network, test_images=min(100, network.test_images))
     network, file = NETWORKS[name], CACHE / f"{name}.safetensors"
     source = data.load(network.data, validation=0)
     model = build(network, source)

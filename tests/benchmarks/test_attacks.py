@@ -58,7 +58,7 @@ def test_quick_run_skips_missing_libraries_and_saves_what_it_printed(
     for kind in ("undefended", "PGD-trained"):
         assert record[kind]["threat"] == "linf 0.1"
         rows = record[kind]["rows"]
-        parts = ["APGD-CE", "APGD-T", "FAB-T", "Square", "standard"]
+        parts = ["APGD-CE", "APGD-T", "FAB-T", "Square", "fast", "auto", "standard"]
         assert [row["attack"] for row in rows] == ["FGSM", "PGD-3", "PGD-3 x2", *parts]
         for row in rows:
             assert row["cpu_ratio"] == row["passes_ratio"] == 1

@@ -83,11 +83,12 @@ def step_over(
     tensor([[0.6050, 0.6050]])
     """
     at_image = value + (gradient * (x - points)).flatten(1).sum(dim=1)
-    both = torch.cat([points, x])
-    moves = nearest(both, torch.cat([gradient, gradient]), torch.cat([value, at_image]), threat)
-    lengths = threat.norm(moves).clamp(min=_SHORT)
-    share = lengths[: len(x)] / (lengths[: len(x)] + lengths[len(x) :])
-    from_point, from_image = (both + eta * moves).chunk(2)
+    # One after the other: tensors twice as large would be fresh memory at every operation.
+    from_point = nearest(points, gradient, value, threat)
+    from_image = nearest(x, gradient, at_image, threat)
+    lengths, others = (threat.norm(move).clamp(min=_SHORT) for move in (from_point, from_image))
+    share = lengths / (lengths + others)
+    from_point, from_image = (move.mul_(eta).add_(at) for move, at in ((from_point, points), (from_image, x)))
     ahead = torch.lerp(from_point, from_image, per_example(share.clamp(max=alpha), x)).clamp_(0, 1)
     return ahead.to(points.dtype)  # the value may be more precise
 

@@ -72,7 +72,7 @@ def one_line(diagnosis: Diagnosis) -> str:
 
 
 def reason(diagnosis: Diagnosis) -> str:
-    """Return the verdict with the gravest finding, such as "masked: the gradient is zero ..."."""
+    """Return the verdict with the most severe finding, such as "masked: the gradient is zero ..."."""
     sentence = diagnosis.checks[0].sentence.split(". ")[0].rstrip(".")
     # The name of an attack, PGD-20 for one, keeps its capitals.
     if sentence[1:2].islower() or sentence[1:2] == " ":
