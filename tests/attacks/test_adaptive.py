@@ -64,17 +64,21 @@ def test_a_linear_model_is_broken_exactly_within_the_radius(threat: Threat) -> N
 
 
 def test_restarts_are_in_inverse_proportion_to_what_is_missing() -> None:
-    # Two classes and no target but one: the first run gains 0.4 of the gap, so 0.4 patience / missing follow.
+    # With one wrong class, the first run gains 0.4 of the gap, so 0.4 patience / missing restarts follow.
     x, y = middle()
-    steps, spreading = 10, 7
+
+    def steps(restarts: int) -> int:
+        """Count the steps: each restart takes 5 times those of the first run, every other one 7 more."""
+        return 10 + 50 * restarts + 7 * ((restarts + 1) // 2)
+
     for gap, restarts in ((0.5, 16), (0.6, 8), (0.8, 4), (1.2, 2), (2.1, 0)):
         model = Planes(torch.tensor([gap]), torch.tensor([1.0]))
-        found = run(model, Adaptive(steps=steps, restarts=30, patience=4.0001), Linf(0.1), x, y)
-        assert int(found.backward) == steps + restarts * (spreading + steps), gap
-        assert int(found.forward) == 1 + steps + 1 + restarts * (spreading + steps + 1), gap
+        found = run(model, Adaptive(steps=10, restarts=30, patience=4.0001), Linf(0.1), x, y)
+        assert int(found.backward) == steps(restarts), gap
+        assert int(found.forward) == 1 + steps(restarts) + restarts + 1, gap
     model = Planes(torch.tensor([0.401]), torch.tensor([1.0]))
-    found = run(model, Adaptive(steps=steps, restarts=3), Linf(0.1), x, y)
-    assert int(found.backward) == steps + 3 * (spreading + steps), "never more than `restarts`"
+    found = run(model, Adaptive(steps=10, restarts=3), Linf(0.1), x, y)
+    assert int(found.backward) == steps(3), "never more than `restarts`"
 
 
 def test_a_model_without_gradients_gets_no_restarts() -> None:

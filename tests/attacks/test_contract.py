@@ -12,7 +12,7 @@ from soar.registry import Entry
 
 # Budgets that take seconds; a transfer opens a run, so evaluation registers it, see its test_suites.py.
 SMALL: dict[str, dict[str, Any]] = {
-    "adaptive": {"steps": 3, "restarts": 11, "patience": 50},
+    "adaptive": {"steps": 1, "restarts": 10, "patience": 50},
     "apgd": {"steps": 6},
     "apgd-t": {"steps": 5, "targets": 2},
     "fab": {"steps": 5, "targets": 2},

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from soar import losses, randomness, values
-from soar.attacks.apgd import border_start
+from soar.attacks.apgd import border_start, with_momentum
 from soar.attacks.attack import ATTACKS, Answer, Attack, Examples, check_counts
 from soar.attacks.oracle import margin
 from soar.attacks.pgd import climb
@@ -20,10 +20,12 @@ from soar.errors import UserError
 from soar.shapes import per_example
 from soar.threat import L2, Threat
 
-_STEPS, _RESTARTS, _PATIENCE = 20, 24, 4.0
+_STEPS, _RESTARTS, _PATIENCE = 20, 16, 3.0
 # The length of a step falls from eps to this share of it.
-_SHORTEST = 0.1
-# Later runs begin with so many steps along random weights of the logits.
+_SHORTEST = 0.02
+# Runs to one target, and those after them, take so many times the steps of the first.
+_LONGER, _LONGEST = 2, 5
+# Every other of the last runs begins with so many steps along random weights of the logits.
 _SPREADING = 7
 # How many wrong classes are climbed to, and from how many they are chosen where there are more of them.
 _TARGETS, _CANDIDATES = 9, 30
@@ -35,6 +37,8 @@ class AdaptiveState:
 
     examples: Examples
     points: Tensor
+    previous: Tensor
+    """where the last step began; the momentum points from there"""
     run: Tensor
     """which run this is, counted from 0"""
     step: Tensor
@@ -47,7 +51,9 @@ class AdaptiveState:
     """the highest margin of all points so far"""
     promise: Tensor
     """how good a target each class is: the highest z_t - z_y so far, or minus its linearized distance; -inf
-    for the label and for classes that have been climbed to"""
+    for the label"""
+    tried: Tensor
+    """which classes have been climbed to"""
     is_over: Tensor
     """whether there is no further run"""
 
@@ -57,16 +63,18 @@ class AdaptiveState:
 class Adaptive(Attack[AdaptiveState]):
     r"""Short margin ascents to one target after the other, with more restarts the nearer an example is.
 
-    A run starts at a random corner of the ball (l2: at a random point of its border) and climbs by steps
-    whose length falls from eps to eps / 10 along a cosine. The first run climbs the margin, the next ones
-    z_t - z_y, each to another class t: the one that came nearest to the label at any point so far or, with
-    more than 10 classes, the one whose border is nearest in the linearized model (MALT, Melamed et al.,
-    2024). That distance is computed for the 30 most likely classes at the image, and 9 of them are tried:
+    A run starts at a random corner of the ball (l2: at a random point of its border) and climbs with the
+    momentum of Auto-PGD, by steps whose length falls from eps to eps / 50 along a cosine. The first run
+    climbs the margin. Each of the next ones takes twice its steps and climbs z_t - z_y to another class t:
+    the one that came nearest to the label at any point so far or, with more than 10 classes, the one whose
+    border is nearest in the linearized model (MALT, Melamed et al., 2024). That distance is computed for the
+    30 most likely classes at the image, and 9 of them are tried:
 
     (z_y - z_t) / ||\nabla (z_t - z_y)||_*
 
-    Later runs first take 7 steps of length eps along w . z with random weights w, which spreads them over
-    the ball, and then climb the margin.
+    The last runs take five times the steps of the first. In turns, they begin with 7 steps of length eps
+    along w . z with random weights w, which spreads them over the ball, and climb the margin; or they climb
+    to the most promising class once more.
 
     With m_0 < 0 the margin at the image and m < 0 the highest so far, the r-th restart takes place only if
 
@@ -76,7 +84,7 @@ class Adaptive(Attack[AdaptiveState]):
     on with the examples whose margins are the smallest of all; this rule looks at no other example.
 
     Args:
-        steps: how many steps each run climbs
+        steps: how many steps the first run climbs
         restarts: how many runs follow the first at most
         patience: how many restarts an example gets that is half way between the image and the border
 
@@ -113,26 +121,29 @@ class Adaptive(Attack[AdaptiveState]):
     @property
     def budget(self) -> int:
         """The predictions of all runs, and of ranking the candidates."""
-        return (self.restarts + 1) * (_SPREADING + self.steps + 1) + _CANDIDATES
+        return (self.restarts + 1) * (_SPREADING + _LONGEST * self.steps + 1) + _CANDIDATES
 
     def start(self, examples: Examples, threat: Threat) -> AdaptiveState:
         """Begin the first run, to whichever class is nearest."""
         logits, nothing = _clean_logits(examples), torch.zeros_like(examples.labels)
+        points = _start(examples, nothing, threat)
         return AdaptiveState(
             examples=examples,
-            points=_start(examples, nothing, threat),
+            points=points,
+            previous=points,
             run=nothing,
             step=nothing,
             target=torch.full_like(nothing, -1),
             weights=torch.zeros_like(logits),
             best=margin(examples, logits),
             promise=_gaps(logits, examples.labels),
+            tried=torch.zeros_like(logits, dtype=torch.bool),
             is_over=torch.zeros_like(nothing, dtype=torch.bool),
         )
 
     def wants_gradient(self, state: AdaptiveState) -> Tensor:
         """Return which examples have a step left in their run."""
-        return state.step < self.steps + _SPREADING * _spreads(state)
+        return state.step < self._length(state)
 
     def score(self, logits: Tensor, state: AdaptiveState) -> Tensor:
         """Return what each example climbs: the weighted sum of logits, z_t - z_y or the margin."""
@@ -146,10 +157,13 @@ class Adaptive(Attack[AdaptiveState]):
         examples, is_last, is_ranking = state.examples, ~self.wants_gradient(state), state.step < 0
         points = state.points
         if answer.gradient is not None:
-            points = climb(points, answer.gradient, examples.x, threat, self._step_length(state, threat))
+            straight = climb(points, answer.gradient, examples.x, threat, self._step_length(state, threat))
+            is_moving = state.step > _SPREADING * _spreads(state)
+            points = threat.project(with_momentum(points, state.previous, straight, is_moving), examples.x)
         state = replace(
             state,
             points=points,
+            previous=state.points,
             step=state.step + 1,
             best=torch.maximum(state.best, margin(examples, answer.logits)),
             promise=_promise(state, answer, threat),
@@ -169,21 +183,27 @@ class Adaptive(Attack[AdaptiveState]):
         examples, run = state.examples, state.run + 1
         gained = state.best - margin(examples, _clean_logits(examples))
         is_over = (run > self.restarts) | (run * -state.best > self.patience * gained)
-        step, promise, is_first = torch.zeros_like(run), state.promise, (run == 1)[:, None]
+        step, promise, tried, is_first = torch.zeros_like(run), state.promise, state.tried, run == 1
         if _has_many_classes(state):
             candidates = min(_CANDIDATES, promise.shape[1] - 1)
-            step = step - candidates * ((run == 1) & (examples.goal < 0))
-            promise = torch.where(is_first, -torch.inf, promise)
+            step = step - candidates * (is_first & (examples.goal < 0))
+            promise = torch.where(is_first[:, None], -torch.inf, promise)
         else:
             # The first run has climbed to the class that was nearest.
-            climbed = promise.scatter(1, promise.argmax(dim=1, keepdim=True), -torch.inf)
-            promise = torch.where(is_first, climbed, promise)
-        return _aim(replace(state, run=run, step=step, promise=promise, is_over=is_over), threat)
+            nearest = promise.argmax(dim=1, keepdim=True)
+            tried = tried.scatter(1, nearest, tried.gather(1, nearest) | is_first[:, None])
+        state = replace(state, run=run, step=step, promise=promise, tried=tried, is_over=is_over)
+        return _aim(state, threat)
+
+    def _length(self, state: AdaptiveState) -> Tensor:
+        """Return how many steps each example's run takes."""
+        factor = torch.where(state.run > _targeted_runs(state), _LONGEST, _LONGER)
+        return self.steps * torch.where(state.run == 0, 1, factor) + _SPREADING * _spreads(state)
 
     def _step_length(self, state: AdaptiveState, threat: Threat) -> Tensor:
-        climbed = (state.step - _SPREADING * _spreads(state)).clamp(min=0).to(state.points.dtype)
-        cosine = (1 + (math.pi / self.steps * climbed).cos()) / 2
-        return threat.radius * (_SHORTEST + (1 - _SHORTEST) * cosine)
+        before = _SPREADING * _spreads(state)
+        share = ((state.step - before) / (self._length(state) - before)).clamp(min=0).to(state.points.dtype)
+        return threat.radius * (_SHORTEST + (1 - _SHORTEST) * (1 + (math.pi * share).cos()) / 2)
 
 
 def _aim(state: AdaptiveState, threat: Threat) -> AdaptiveState:
@@ -192,17 +212,22 @@ def _aim(state: AdaptiveState, threat: Threat) -> AdaptiveState:
     is_ranking = state.step < 0
     rank = (state.step + min(_CANDIDATES, state.promise.shape[1] - 1)).clamp(min=0)
     candidate = losses.strongest_targets(_clean_logits(examples), examples.labels, rank)
-    is_targeted = (run <= _targeted_runs(state)) & (examples.goal < 0)
-    chosen = state.promise.argmax(dim=1)
-    tried = state.promise.scatter(1, chosen[:, None], -torch.inf)
-    weights = randomness.uniform(_keys(examples, run, "weights"), tuple(tried.shape[1:]), tried.dtype)
+    # Each class once, and then the most promising one.
+    is_new = (run <= _targeted_runs(state))[:, None]
+    chosen = state.promise.masked_fill(is_new & state.tried, -torch.inf).argmax(dim=1)
+    target = torch.where(_spreads(state) | (examples.goal >= 0), -1, chosen)
+    weights = randomness.uniform(
+        _keys(examples, run, "weights"), (state.weights.shape[1],), state.weights.dtype
+    )
     start = _start(examples, run, threat)
+    start = torch.where(per_example(is_ranking, start), examples.x, start)
     return replace(
         state,
-        points=torch.where(per_example(is_ranking, start), examples.x, start),
-        target=torch.where(is_ranking, candidate, torch.where(is_targeted, chosen, -1)),
+        points=start,
+        previous=start,
+        target=torch.where(is_ranking, candidate, target),
         weights=2 * weights - 1,
-        promise=torch.where(is_ranking[:, None], state.promise, tried),
+        tried=torch.where(is_ranking[:, None], state.tried, state.tried.scatter(1, chosen[:, None], True)),
     )
 
 
@@ -210,7 +235,7 @@ def _promise(state: AdaptiveState, answer: Answer, threat: Threat) -> Tensor:
     """Return how good a target each class is, with what was found at the latest points."""
     if not _has_many_classes(state):
         gaps = _gaps(answer.logits, state.examples.labels)
-        return torch.where(state.promise == -torch.inf, state.promise, torch.maximum(state.promise, gaps))
+        return torch.maximum(state.promise, gaps)
     is_ranking = state.step < 0
     if answer.gradient is None or not bool(is_ranking.any()):
         return state.promise
@@ -251,7 +276,9 @@ def _targeted_runs(state: AdaptiveState) -> int:
 
 
 def _spreads(state: AdaptiveState) -> Tensor:
-    return state.run > _targeted_runs(state)
+    """Return whose run begins along random weights: the first, third, ... after all targets were tried."""
+    after = state.run - _targeted_runs(state)
+    return (after > 0) & (after % 2 == 1)
 
 
 def _changed(

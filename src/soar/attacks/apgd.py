@@ -111,13 +111,11 @@ class APGD(Ascent[APGDState]):
         points = torch.where(back, best_points, state.points)
         gradient = torch.where(back, best_gradient, answer.gradient)
 
-        x, share = state.examples.x, torch.where(state.step > 0, _GRADIENT_SHARE, 1.0).to(state.points.dtype)
-        share = per_example(share, x)
+        x = state.examples.x
         straight = climb(points, gradient, x, threat, pace.length)
-        mixed = torch.lerp(points, straight, share).addcmul_(points - state.previous, 1 - share)
         return replace(
             state,
-            points=threat.project(mixed, x),
+            points=threat.project(with_momentum(points, state.previous, straight, state.step > 0), x),
             previous=points,
             best_points=best_points,
             best_gradient=best_gradient,
@@ -140,6 +138,19 @@ def apgd_t(*, steps: int = _STEPS, targets: int = _TARGETS, restarts: int = 1) -
     """
     check_counts(targets=targets)
     return APGD(steps=steps, restarts=restarts, loss="dlr", targets=targets)
+
+
+def with_momentum(points: Tensor, previous: Tensor, straight: Tensor, moving: Tensor) -> Tensor:
+    """Return x_k + 0.75 (z - x_k) + 0.25 (x_k - x_{k-1}), or z itself for examples that are not yet moving.
+
+    Args:
+        points: x_k
+        previous: x_{k-1}
+        straight: z, where the gradient alone leads to
+        moving: which examples have taken a step before
+    """
+    share = per_example(torch.where(moving, _GRADIENT_SHARE, 1.0).to(points.dtype), points)
+    return torch.lerp(points, straight, share).addcmul_(points - previous, 1 - share)
 
 
 def border_start(x: Tensor, keys: Tensor, threat: Threat) -> Tensor:

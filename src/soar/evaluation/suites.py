@@ -38,11 +38,11 @@ def quick(*, steps: int = 20) -> Plan:
 
 
 @SUITES.register("fast")
-def fast(*, steps: int = 20, restarts: int = 24, patience: float = 4.0) -> Plan:
+def fast(*, steps: int = 20, restarts: int = 16, patience: float = 3.0) -> Plan:
     """The adaptive attack: as strong as AutoAttack where gradients are sound, in a fraction of the passes.
 
     Args:
-        steps: of a run
+        steps: of the first run
         restarts: how many runs follow the first at most
         patience: how many restarts an example gets that is half way between the image and the border
     """
