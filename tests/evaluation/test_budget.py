@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from soar.attacks import run
+from soar.attacks import Planned, Square, run
 from soar.errors import UserError
 from soar.evaluation import Assessment, evaluate
 from soar.evaluation import budget as module
@@ -84,6 +84,16 @@ def test_the_first_part_decides_which_attacks_follow(monkeypatch: pytest.MonkeyP
     found = evaluate(Hidden(), (x, said(Hidden(), x)), Linf(0.05), small_auto(), budget=250)
     assert [one.label for one in found.attacks] == ["Adaptive", "Square-200", "Square-20"]
     assert 100 < len(found) <= 160 and found.verdict == "masked"
+    assert found.protocol.startswith(f"{len(found)} of 160 images, drawn at random, within 4:10 min; went on")
+
+
+def test_attacks_for_other_conditions_may_share_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(per_image=1).watch(monkeypatch)
+    x = images(160)
+    other = Planned(Square(queries=20), survivors_only=True, samples=2, condition="random")
+    plan = [*(one for one in small_auto() if one.condition != "random"), other]
+    found = evaluate(Hidden(), (x, said(Hidden(), x)), Linf(0.05), plan, budget=250)
+    assert [(one.label, one.samples) for one in found.attacks[2:]] == [("Square-20", 1)]
 
 
 def test_an_interrupted_evaluation_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

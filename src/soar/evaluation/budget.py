@@ -78,9 +78,11 @@ def evaluate_within(
         rows = order[done : done + count].sort().values
         part = evaluate_target(target.subset(rows), plan, journal=notes, fast=fast, check=False)
         if not parts:
-            run = {one.label for one in part.attacks}
-            plan = [replace(one, condition="always") for one in plan if one.attack.label in run]
-        parts.append(replace(part, protocol=""))
+            # Attacks for different conditions may share a label.
+            run = {(one.label, one.samples) for one in part.attacks}
+            chosen = [one for one in plan if (one.attack.label, one.samples) in run]
+            plan = [replace(one, condition="always") for one in chosen]
+        parts.append(part)
         done += count
         spent = current().from_main(time.monotonic() - began)
         able = int((seconds - spent) / 2 / (spent / done))
@@ -88,6 +90,5 @@ def evaluate_within(
         count = min(able, len(order) - done) if able >= min(_FIRST // 2, len(order) - done) else 0
     found = join(parts)
     protocol = f"{len(found)} of {len(target)} images, drawn at random, within {duration(seconds)}"
-    protocol += f"; {part.protocol}" if len(parts) == 1 and part.protocol else ""
-    found = replace(found, protocol=protocol)
+    found = replace(found, protocol="; ".join(filter(None, [protocol, parts[0].protocol])))
     return replace(found, diagnosis=first_look(target, found)) if check else found
