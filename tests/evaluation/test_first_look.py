@@ -261,7 +261,7 @@ def test_it_never_raises(model: nn.Module, x: Tensor, labels: Tensor, reason: st
 def test_no_attack_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PGD, "start", lambda *_: pytest.fail("an attack was run"))
     found = looked(result("PGD-20", 100, parameters=CE))
-    assert found["gradients"].numbers["examples"] == 20, "the gradients were looked at all the same"
+    assert found["gradients"].numbers["examples"] == 20, "the gradients are measured nevertheless"
 
 
 def test_one_line_begins_small_but_keeps_the_names_of_attacks() -> None:

@@ -105,7 +105,7 @@ def compare(first: Assessment, second: Assessment) -> Comparison:
         one, two = getattr(first, name), getattr(second, name)
         if one != two:
             raise UserError(f"assessments cannot be compared, they differ in {name}: got {one} and {two}")
-    here, there = _rows_in_common(first.index, second.index)
+    here, there = rows_in_common(first.index, second.index)
     if not len(here):
         raise UserError("assessments cannot be compared, they have no example in common")
     mine, other = first.select(here), second.select(there)
@@ -179,7 +179,7 @@ def _beside(one: Assessment, other: Assessment) -> Assessment:
             f"{_named(one)} was run on {len(one)} examples and {_named(other)} on {len(other)},"
             " expected the same examples for every attack"
         )
-    other = other.select(_rows_in_common(one.index, other.index)[1])
+    other = other.select(rows_in_common(one.index, other.index)[1])
     if not torch.equal(one.labels, other.labels):
         raise UserError("assessments differ in the labels of the same examples")
     if not torch.equal(one.correct, other.correct):
@@ -206,7 +206,7 @@ def _difference(name: str, first: Tensor, second: Tensor) -> Difference:
     )
 
 
-def _rows_in_common(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+def rows_in_common(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     """Return the rows of the examples that both hold, in the order of the first."""
     places = {number: row for row, number in enumerate(second.tolist())}
     pairs = [(row, places[number]) for row, number in enumerate(first.tolist()) if number in places]

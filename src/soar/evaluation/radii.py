@@ -10,6 +10,7 @@ import torch
 
 from soar.errors import UserError
 from soar.evaluation.assessment import WORST, Assessment
+from soar.evaluation.compare import rows_in_common
 from soar.evaluation.protocol import evaluate_target
 from soar.evaluation.suites import Wanted
 from soar.evaluation.target import Target
@@ -53,8 +54,6 @@ def evaluate_radii(
     for threat in sorted(threats, key=lambda one: one.eps, reverse=True):
         at = replace(target, threat=threat)
         result = evaluate_target(at, attacks, journal=journal, fast=fast, check=check, spared=spared)
-        places = {number: place for place, number in enumerate(result.index.tolist())}
-        order = torch.tensor([places[number] for number in target.index.tolist()])
-        spared = result.survivors(WORST)[order]
+        spared = result.survivors(WORST)[rows_in_common(target.index, result.index)[1]]
         found[str(threat)] = result
     return tuple(found[name] for name in names)
