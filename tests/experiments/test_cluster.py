@@ -96,9 +96,13 @@ def test_an_address_where_nobody_answers_is_refused_at_once(address: str) -> Non
 
 def test_an_address_where_somebody_answers_and_one_without_a_port_are_left_to_ray() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        _require_answer(f"127.0.0.1:{server.getsockname()[1]}")
-    for address in (None, "auto", "local"):
+        address = f"127.0.0.1:{server.getsockname()[1]}"
         _require_answer(address)
+    with pytest.raises(UserError):
+        _require_answer(address)  # the server is gone: the answer did decide
+    for address in ("auto", "local"):
+        _require_answer(address)
+    _require_answer(None)
 
 
 def test_a_machine_without_the_cache_folder_says_so(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def text_of(job: Job) -> str:
 
 
 def run(job: Job, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Give a job to the process of a worker, which is this one."""
+    """Run a job as the process of a worker does, in this process."""
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", io.StringIO(text_of(job)))
         patch.setattr(warnings, "showwarning", None)
