@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -22,6 +23,21 @@ def test_a_copy_is_fused_stored_anew_and_predicts_the_same() -> None:
         torch.testing.assert_close(quick(x), model.eval()(x), rtol=1e-4, atol=1e-5)
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name]) and value.stride() == before[name].stride()
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu", "softplus"])
+def test_smooth_activations_are_left_as_they_are(activation: str) -> None:
+    options = {"norm": "batch", "width": 8, "activation": activation}
+    model = models.build("resnet10", seed=0, image_shape=(3, 16, 16), options=options).double()
+    x = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    model(x)  # running statistics that are not the initial ones
+    quick = inference_copy(model, x)
+    assert not any(isinstance(part, nn.BatchNorm2d) for part in quick.modules())
+    x.requires_grad_()
+    logits, ours = model.eval()(x), quick(x)
+    torch.testing.assert_close(ours, logits)
+    gradients = [torch.autograd.grad(one.square().sum(), x)[0] for one in (logits, ours)]
+    torch.testing.assert_close(*gradients)
 
 
 def test_a_model_without_norms_is_only_stored_anew() -> None:

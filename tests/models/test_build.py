@@ -41,7 +41,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "resnet10",
         {"widht": 3},
         "unknown option of resnet10 'widht' (model.widht); did you mean 'width'? Allowed: "
-        "conv_bias, groups, he_init, input_normalization, norm, width, zero_init_residual",
+        "activation, conv_bias, groups, he_init, input_normalization, norm, width, zero_init_residual",
     ),
     (
         "resnet10",

@@ -1,7 +1,8 @@
 """What every registered network promises: shapes, derivatives of all orders, no hidden state."""
 
 import inspect
-from typing import Any
+import unittest.mock
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from soar import models
+from soar.models.layers import Activation
 
 SMALL: dict[str, dict[str, Any]] = {
     "cnn6": {"width": 2, "hidden": 8},
@@ -19,6 +21,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "wide_resnet": {"depth": 10, "widen_factor": 1},
 }
 NORMS = ["none", "batch", "group"]
+SMOOTH = [name for name in get_args(Activation) if name != "relu"]
 NAMES = [entry.name for entry in models.MODELS]
 
 
@@ -103,6 +106,44 @@ def test_gradient_norm_trains_the_weights(name: str, norm: str, memory_format: t
             assert parameter.grad is not None, key
             assert torch.isfinite(parameter.grad).all(), key
             assert parameter.grad.abs().sum() > 0, key
+
+
+@pytest.mark.parametrize("activation", SMOOTH)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_smooth_activation_takes_the_place_of_every_relu(name: str, activation: str) -> None:
+    network, rectified = (small(name, activation=one).eval() for one in (activation, "relu"))
+    x = pixels(2, 3, 32, 32)
+    with unittest.mock.patch("torch.nn.functional.relu", side_effect=AssertionError):
+        logits = network(x)
+    # Saved weights fit whatever the activation.
+    rectified.load_state_dict(network.state_dict())
+    assert not torch.allclose(rectified(x), logits, rtol=1e-3)
+
+
+@pytest.mark.parametrize("activation", SMOOTH)
+@pytest.mark.parametrize("name", NAMES)
+def test_derivatives_of_smooth_networks_agree_with_finite_differences(name: str, activation: str) -> None:
+    network = small(name, image_shape=(1, 16, 16), activation=activation).double().train()
+    x = pixels(2, 1, 16, 16, dtype=torch.float64).requires_grad_()
+    weight = next(p for key, p in network.named_parameters() if key.endswith("weight") and p.dim() == 4)
+
+    def loss(inputs: Tensor) -> Tensor:
+        return F.cross_entropy(network(inputs), torch.tensor([0, 3]), reduction="sum")
+
+    def gradient_norm() -> Tensor:
+        (gradient,) = torch.autograd.grad(loss(x), x, create_graph=True)
+        return gradient.square().sum()
+
+    assert torch.autograd.gradcheck(loss, (x,), fast_mode=True)
+    (slope,) = torch.autograd.grad(gradient_norm(), weight)
+    nudge = 1e-5 * pixels(*weight.shape, dtype=torch.float64)
+    with torch.no_grad():
+        weight.add_(nudge)
+    above = gradient_norm().item()
+    with torch.no_grad():
+        weight.sub_(2 * nudge)
+    below = gradient_norm().item()
+    assert float((slope * nudge).sum()) == pytest.approx((above - below) / 2, rel=1e-4)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from soar import curvature, randomness
 from soar.errors import UserError
 from soar.losses import cross_entropy
+from soar.models import resnet10
 from soar.objectives import OBJECTIVES, SOAR, Adversarial, SOARPaper, check_objective
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import SHAPE, Passes, TinyNet, images, said
@@ -70,6 +71,46 @@ def test_loss_is_the_formula_from_dense_matrices(threat: Threat, scale: float, s
     assert found.metrics["penalty"].item() == pytest.approx(factor * total / (4 * samples), rel=1e-9)
 
 
+def gauss_newton_penalty(model: nn.Module, point: Tensor, label: Tensor, z: Tensor, scale: float) -> float:
+    """||Hz|| of one example from its dense Jacobian: H_s = J^T (diag(p) - p p^T) J, g = J^T (p - e_y)."""
+    jacobian = torch.autograd.functional.jacobian(lambda v: model(v.reshape(1, *SHAPE))[0], point.flatten())
+    assert isinstance(jacobian, Tensor)
+    p = model(point[None])[0].softmax(dim=0).detach()
+    residual = p.clone()
+    residual[label] -= 1
+    hessian = jacobian.T @ (torch.diag(p) - torch.outer(p, p)) @ jacobian
+    gradient = (jacobian.T @ residual)[:, None]
+    h = torch.cat(
+        [
+            torch.cat([scale * hessian, scale * gradient], dim=1),
+            torch.cat([scale * gradient.T, torch.ones(1, 1, dtype=torch.float64)], dim=1),
+        ]
+    )
+    return float((h @ z).norm())
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu", "softplus"])
+@pytest.mark.parametrize("product", ["exact", "gauss-newton"])
+def test_products_on_smooth_networks_are_those_of_dense_matrices(product: Any, activation: Any) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = resnet10(5, SHAPE, width=8, activation=activation, he_init=True).double()
+    for parameter in model.parameters():
+        parameter.data.mul_(1.2)
+    x = images(4)
+    y = said(model, x)
+    objective = SOAR(model, Linf(0.1), init="zero", hvp=product, loss_scale=0.5, penalty_weight=0.3, seed=2)
+    z = curvature.draw_direction(randomness.key(2, INDEX, "soar direction 0", 5), SHAPE, torch.float64)
+    whole = torch.cat([z.pixels.flatten(1), z.last[:, None]], dim=1)
+    exact = [dense_penalty(model, x[i], y[i], whole[i], 0.5) for i in range(4)]
+    partial = [gauss_newton_penalty(model, x[i], y[i], whole[i], 0.5) for i in range(4)]
+    assert exact != pytest.approx(partial, rel=1e-2), "logits are curved"
+    expected = exact if product == "exact" else partial
+    found = objective(x, y, INDEX, 5)
+    assert found.metrics["curvature"].item() == pytest.approx(sum(expected) / 4, rel=1e-9)
+    assert_gradient_is_that_of_the_loss(objective, x, y)
+
+
 def test_products_agree_where_they_should() -> None:
     model, x, y = problem()
 
@@ -88,11 +129,16 @@ def test_gradient_agrees_with_finite_differences_through_the_whole_objective(
 ) -> None:
     model, x, y = problem()
     objective = SOAR(model, L2("0.3"), hvp=product, **({"init": "zero"} | options))
-    weight = next(model.parameters())
     if "clip" in options:
         objective.penalty_grad_clip = (
             None if objective.penalty_grad_clip is None else type(objective.penalty_grad_clip)(1e9)
         )
+    assert_gradient_is_that_of_the_loss(objective, x, y)
+
+
+def assert_gradient_is_that_of_the_loss(objective: SOAR, x: Tensor, y: Tensor) -> None:
+    """Compare the gradient by the first weights with a difference of losses."""
+    weight = next(objective.model.parameters())
     (slope,) = torch.autograd.grad(objective(x, y, INDEX, 0).loss, weight)
     nudge = randomness.normal(randomness.key(0, 0, "n"), tuple(weight.shape), torch.float64)[0]
     with torch.no_grad():

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from soar.errors import UserError
 from soar.models.layers import (
+    Activation,
     Layers,
     Norm,
     Statistics,
@@ -25,6 +26,7 @@ def cnn6(
     norm: Norm = "none",
     groups: int = 8,
     conv_bias: bool = True,
+    activation: Activation = "relu",
     input_normalization: str | Statistics = "per-image",
     he_init: bool = False,
 ) -> CNN:
@@ -44,6 +46,7 @@ def cnn8(
     norm: Norm = "none",
     groups: int = 4,
     conv_bias: bool = True,
+    activation: Activation = "relu",
     input_normalization: str | Statistics = "per-image",
     he_init: bool = False,
 ) -> CNN:
@@ -68,6 +71,7 @@ class CNN(nn.Module):
         norm: what follows each convolution: none, batch or group
         groups: the groups of each group norm
         conv_bias: whether convolutions have biases
+        activation: relu, silu, gelu or softplus
         input_normalization: none, per-image, the name of a dataset, or means and deviations
         he_init: initialize layers so that activations keep their scale; PyTorch's default shrinks them
     """
@@ -84,11 +88,12 @@ class CNN(nn.Module):
         norm: Norm,
         groups: int,
         conv_bias: bool,
+        activation: Activation,
         input_normalization: str | Statistics,
         he_init: bool,
     ) -> None:
         super().__init__()
-        layers = Layers(norm, conv_bias, groups)
+        layers = Layers(norm, conv_bias, groups, activation)
         check_task(num_classes, image_shape)
         require(width >= 1, "width", width, "at least 1")
         require(hidden >= 1, "hidden", hidden, "at least 1")
@@ -99,12 +104,12 @@ class CNN(nn.Module):
             for inputs in (channels, outputs):
                 self.convolutions.append(layers.conv(inputs, outputs, padding=padding))
                 self.convolutions.append(layers.normalize(outputs))
-                self.convolutions.append(nn.ReLU())
+                self.convolutions.append(layers.activate())
             self.convolutions.append(nn.MaxPool2d(2))
             channels = outputs
         rows, columns = (pooled_size(pixels, len(factors), padding) for pixels in (height, columns))
         self.hidden = nn.Linear(channels * rows * columns, hidden)
-        self.activate = nn.ReLU()
+        self.activate = layers.activate()
         self.linear = nn.Linear(hidden, num_classes)
         if he_init:
             keep_signal_size(self.convolutions, self.hidden)

@@ -12,7 +12,15 @@ from soar import values
 from soar.errors import UserError, shown, unknown
 
 Norm = Literal["none", "batch", "group"]
-Activation = Literal["relu", "silu", "softplus"]
+Activation = Literal["relu", "silu", "gelu", "softplus"]
+
+# The second derivatives of all but ReLU are not zero.
+_ACTIVATIONS: dict[Activation, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "silu": nn.SiLU,
+    "gelu": nn.GELU,
+    "softplus": nn.Softplus,
+}
 
 
 def require(holds: bool, field: str, got: Any, expected: str) -> None:
@@ -39,25 +47,29 @@ def check_task(num_classes: int, image_shape: tuple[int, int, int]) -> None:
 
 @dataclass(frozen=True)
 class Layers:
-    """Makes the convolutions and norms of one network.
+    """Makes the convolutions, norms and activations of one network.
 
     Args:
         norm: what follows a convolution; "none" leaves it out
         conv_bias: whether convolutions have biases
         groups: the groups of each group norm; the other norms ignore it
+        activation: what makes the network nonlinear
 
     Raises:
-        UserError: when there is no such norm or no group
+        UserError: when there is no such norm, no group or no such activation
     """
 
     norm: Norm
     conv_bias: bool
     groups: int
+    activation: Activation
 
     def __post_init__(self) -> None:
         if self.norm not in get_args(Norm):
             raise unknown("norm", self.norm, get_args(Norm), "model.norm")
         require(self.groups >= 1, "groups", self.groups, "at least 1")
+        if self.activation not in get_args(Activation):
+            raise unknown("activation", self.activation, get_args(Activation), "model.activation")
 
     def conv(
         self, inputs: int, outputs: int, *, kernel: int = 3, stride: int = 1, padding: int = 1
@@ -74,6 +86,10 @@ class Layers:
             require(divides, "groups", self.groups, f"a divisor of the {channels} channels")
             return nn.GroupNorm(self.groups, channels)
         return nn.Identity()
+
+    def activate(self) -> nn.Module:
+        """Return the activation."""
+        return _ACTIVATIONS[self.activation]()
 
 
 def silence_branch(conv: nn.Conv2d, norm: nn.Module | None = None) -> None:

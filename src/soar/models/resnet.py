@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from soar.models.layers import (
+    Activation,
     Layers,
     Norm,
     Statistics,
@@ -24,6 +25,7 @@ def resnet10(
     norm: Norm = "none",
     groups: int = 8,
     conv_bias: bool = False,
+    activation: Activation = "relu",
     input_normalization: str | Statistics = "none",
     zero_init_residual: bool = False,
     he_init: bool = False,
@@ -46,6 +48,7 @@ def resnet18(
     norm: Norm = "batch",
     groups: int = 8,
     conv_bias: bool = False,
+    activation: Activation = "relu",
     input_normalization: str | Statistics = "none",
     zero_init_residual: bool = False,
     he_init: bool = False,
@@ -71,6 +74,7 @@ class ResNet(nn.Module):
         norm: what follows each convolution: none, batch or group
         groups: the groups of each group norm
         conv_bias: whether convolutions have biases
+        activation: relu, silu, gelu or softplus
         input_normalization: none, per-image, the name of a dataset, or means and deviations
         zero_init_residual: initialize every block as the identity of its shortcut
         he_init: initialize convolutions so that activations keep their scale; PyTorch's default shrinks them
@@ -87,18 +91,19 @@ class ResNet(nn.Module):
         norm: Norm,
         groups: int,
         conv_bias: bool,
+        activation: Activation,
         input_normalization: str | Statistics,
         zero_init_residual: bool,
         he_init: bool,
     ) -> None:
         super().__init__()
-        layers = Layers(norm, conv_bias, groups)
+        layers = Layers(norm, conv_bias, groups, activation)
         check_task(num_classes, image_shape)
         require(width >= 1, "width", width, "at least 1")
         self.normalization = normalization_layer(input_normalization, image_shape[0])
         self.stem = layers.conv(image_shape[0], width)
         self.stem_norm = layers.normalize(width)
-        self.activate = nn.ReLU()
+        self.activate = layers.activate()
         self.blocks = nn.Sequential()
         channels = width
         for index in range(4 * blocks):
@@ -137,7 +142,7 @@ class BasicBlock(nn.Module):
         self.norm1 = layers.normalize(outputs)
         self.conv2 = layers.conv(outputs, outputs)
         self.norm2 = layers.normalize(outputs)
-        self.activate = nn.ReLU()
+        self.activate = layers.activate()
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inputs != outputs:
             self.shortcut = nn.Sequential(

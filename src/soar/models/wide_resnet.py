@@ -6,7 +6,6 @@ import math
 
 from torch import Tensor, nn
 
-from soar.errors import unknown
 from soar.models.layers import (
     Activation,
     Layers,
@@ -33,7 +32,7 @@ class WideResNet(nn.Module):
         norm: what precedes each activation: none, batch or group
         groups: the groups of each group norm
         conv_bias: whether convolutions have biases
-        activation: relu, silu or softplus
+        activation: relu, silu, gelu or softplus
         input_normalization: none, per-image, the name of a dataset, or means and deviations
         zero_init_residual: initialize every block as the identity of its shortcut
 
@@ -56,16 +55,12 @@ class WideResNet(nn.Module):
         zero_init_residual: bool = False,
     ) -> None:
         super().__init__()
-        layers = Layers(norm, conv_bias, groups)
+        layers = Layers(norm, conv_bias, groups, activation)
         check_task(num_classes, image_shape)
         require(depth >= 10 and depth % 6 == 4, "depth", depth, "6n + 4 such as 10, 28 or 34")
         require(widen_factor >= 1, "widen_factor", widen_factor, "at least 1")
         self.normalization = normalization_layer(input_normalization, image_shape[0])
-        # The second derivatives of SiLU and softplus, unlike those of ReLU, are not zero.
-        known: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "silu": nn.SiLU, "softplus": nn.Softplus}
-        if activation not in known:
-            raise unknown("activation", activation, known, "model.activation")
-        self.activate: nn.Module = known[activation]()
+        self.activate = layers.activate()
         self.stem = layers.conv(image_shape[0], 16)
         self.blocks = nn.Sequential()
         channels, blocks_per_stage = 16, (depth - 4) // 6
