@@ -169,6 +169,7 @@ def test_the_default_differs_from_the_paper_in_what_its_docstring_lists() -> Non
     rest = (
         "num_directions",
         "penalty_weight",
+        "penalty_fraction",
         "penalty_warmup_steps",
         "batchnorm_stats",
         "penalty_grad_clip",
@@ -208,6 +209,9 @@ def test_the_weight_warms_up() -> None:
         ({"hvp": "finite-difference"}, 2),
         ({"hvp": "finite-difference", "num_directions": 3}, 4),
         ({"hvp": "exact"}, 2),
+        ({"penalty_fraction": 0.5}, 2),
+        ({"penalty_fraction": 0.5, "hvp": "finite-difference"}, 3),
+        ({"batchnorm_stats": "running"}, 1),
     ],
 )
 def test_passes_are_the_arithmetic_of_the_method(options: dict[str, Any], training: int) -> None:
@@ -275,6 +279,8 @@ def test_autocast_around_it_changes_nothing() -> None:
         ({"num_directions": 0}, r"objective\.num_directions: got 0, expected at least 1"),
         ({"max_norm": -1.0}, r"objective\.max_norm: got -1\.0"),
         ({"penalty_weight": -0.1}, r"objective\.penalty_weight: got -0\.1, expected at least 0"),
+        ({"penalty_fraction": 0.0}, r"objective\.penalty_fraction: got 0\.0, expected above 0 and at most 1"),
+        ({"penalty_fraction": 1.5}, r"objective\.penalty_fraction: got 1\.5"),
         ({"hvp": "exat"}, "did you mean 'exact'"),
         ({"batchnorm_stats": "eval"}, "unknown batchnorm_stats 'eval'"),
         ({"init": "fgsm"}, r"objective\.init: got 'fgsm'"),

@@ -5,13 +5,13 @@ expansion within the penalty's part of eps:
 
     mean_i [ l(x_i') + w \frac{\rho^2 + 1}{2} E_z ||H_i z|| ],   H = [[H_s, g], [g^T, 1]] of s l,  z ~ N(0, I)
 
-with \( \rho = \sqrt d \, \epsilon_R \) for linf and \( \epsilon_R \) for l2 (eq. 11 and 13).
+with \( \rho = \sqrt d \, \epsilon_R \) for linf and \( \epsilon_R \) for l2 (eq. 11 and 13). The mean of the
+penalty may be taken over a part of the batch: most of the cost of a step is the penalty's.
 """
 
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from functools import partial
 from typing import ClassVar, Literal, NamedTuple
 
@@ -26,6 +26,7 @@ from soar.objectives.inner_passes import (
     LossAt,
     Statistics,
     full_precision,
+    has_batch_norm,
     statistics,
     warn_about_batch_norm,
 )
@@ -42,6 +43,7 @@ class Expansion(NamedTuple):
     """The loss around x' to second order, along some random directions."""
 
     logits: Tensor
+    """of the whole batch; gradient and norms are those of the examples with a penalty"""
     gradient: Tensor
     norms: Tensor
     """||Hz||, shape (examples, samples)"""
@@ -83,8 +85,12 @@ class SOAR(Objective):
         max_norm: the largest ||Hz|| that counts for an example; beyond it the penalty has no gradient
         penalty_grad_clip: the largest l2 norm of the penalty's gradient, clipped apart from that of the loss
         penalty_weight: w, a factor on the penalty; sqrt(pi/2) gives the corrected bound of Proposition 1
+        penalty_fraction: the share of a batch, rounded up, that the mean of the penalty is taken over: its
+            first examples. In a shuffled batch the expected gradient stays the same, only its variance grows
         penalty_warmup_steps: the penalty's weight grows linearly over this many updates
-        batchnorm_stats: what BatchNorm normalizes by in passes that do not update it: batch, or running
+        batchnorm_stats: what BatchNorm normalizes by in passes that do not update it: batch, or running. With
+            a `penalty_fraction` below 1 the classification loss still normalizes the whole batch as one; the
+            penalty's passes see only their part of it, which "batch" normalizes by its own statistics
         seed: seed of starts and directions
     """
 
@@ -105,6 +111,7 @@ class SOAR(Objective):
         max_norm: float | None = None,
         penalty_grad_clip: float | None = None,
         penalty_weight: float = 1.0,
+        penalty_fraction: float = 1.0,
         penalty_warmup_steps: int = 0,
         batchnorm_stats: Statistics = "batch",
         seed: int = 0,
@@ -115,6 +122,7 @@ class SOAR(Objective):
             fd_step=fd_step, loss_scale=loss_scale, max_norm=max_norm, penalty_grad_clip=penalty_grad_clip
         )
         checks.not_negative(penalty_weight=penalty_weight)
+        checks.fraction(zero=False, penalty_fraction=penalty_fraction)
         checks.count(num_directions=num_directions)
         checks.count(least=0, penalty_warmup_steps=penalty_warmup_steps)
         checks.choice("hvp", hvp, HVP)
@@ -123,6 +131,7 @@ class SOAR(Objective):
         self.hvp, self.fd_step, self.num_directions = hvp, fd_step, num_directions
         self.loss_scale, self.max_norm = loss_scale, max_norm
         self.penalty_weight, self.penalty_warmup_steps = penalty_weight, penalty_warmup_steps
+        self.penalty_fraction = penalty_fraction
         self.penalty_grad_clip = None if penalty_grad_clip is None else PenaltyClip(penalty_grad_clip)
         self.batchnorm_stats: Statistics = batchnorm_stats
         warn_about_batch_norm(model, type(self).__name__)
@@ -135,8 +144,7 @@ class SOAR(Objective):
             randomness.key(self.seed, index, f"soar direction {k}", step) for k in range(self.num_directions)
         ]
         with full_precision(x.device), FastDoubleBackward():
-            expand = self._expand_in_one_go if self.hvp == "gauss-newton" else self._expand
-            found = expand(points, y, keys)
+            found = self._expand(points, y, keys)
         norms = found.norms if self.max_norm is None else found.norms.clamp(max=self.max_norm)
         penalty = (self.factor(x, step) * norms.mean(dim=1)).mean()
         loss = self.classification_loss(found.logits, y).mean()
@@ -161,19 +169,33 @@ class SOAR(Objective):
         )
 
     def _expand(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
-        """Return the expansion at x'; BatchNorm updates its running statistics in the first pass only."""
+        """Return the logits at x' and the expansion of the part of the batch that has a penalty.
+
+        BatchNorm updates its running statistics in one pass only, over the whole batch.
+        """
+        expand = self._expand_in_one_go if self.hvp == "gauss-newton" else self._expand_by_gradients
+        size = part_size(self.penalty_fraction, len(points))
+        part, labels, keys = points[:size], y[:size], [key[:size] for key in keys]
+        is_whole = size == len(points)
+        if has_batch_norm(self.model) and (self.batchnorm_stats == "running" or not is_whole):
+            logits = logits_of(self.model, points)
+            with statistics(self.model, self.batchnorm_stats):
+                return expand(part, labels, keys)._replace(logits=logits)
+        found = expand(part, labels, keys)
+        if is_whole:
+            return found
+        return found._replace(logits=torch.cat([found.logits, logits_of(self.model, points[size:])]))
+
+    def _expand_by_gradients(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
+        """Expand with products of the Hessian, from gradients near x' or from second derivatives."""
         loss_at = LossAt(self.model, y)
         _, gradient = curvature.input_gradient(loss_at, points, differentiable=True)
-        near = gradient
         norms = []
         with statistics(self.model, self.batchnorm_stats):
-            if self.batchnorm_stats == "running":
-                # Both ends of a difference must be measured with the same statistics.
-                _, near = curvature.input_gradient(loss_at, points, differentiable=True)
             for key in keys:
                 z = curvature.draw_direction(key, tuple(points.shape[1:]), points.dtype)
-                along = self._hessian_product(loss_at, points, near, z.pixels)
-                augmented = curvature.augmented_product(along, near, z, scale=self.loss_scale)
+                along = self._hessian_product(loss_at, points, gradient, z.pixels)
+                augmented = curvature.augmented_product(along, gradient, z, scale=self.loss_scale)
                 norms.append(curvature.augmented_norm(augmented))
         return Expansion(loss_at.logits[0], gradient, torch.stack(norms, dim=1))
 
@@ -188,16 +210,15 @@ class SOAR(Objective):
 
     def _expand_in_one_go(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
         """Expand with Gauss-Newton's matrix: the first direction shares its pass with the loss."""
-        norms = []
-        first: Tensor | None = logits_of(self.model, points) if self.batchnorm_stats == "running" else None
-        for key in keys:
-            z = curvature.draw_direction(key, tuple(points.shape[1:]), points.dtype)
-            with nullcontext() if first is None else statistics(self.model, self.batchnorm_stats):
-                logits, gradient, augmented = self._gauss_newton(points, y, z)
-            norms.append(curvature.augmented_norm(augmented))
-            first = logits if first is None else first
-        assert first is not None
-        return Expansion(first, gradient, torch.stack(norms, dim=1))
+        first, *others = (
+            curvature.draw_direction(key, tuple(points.shape[1:]), points.dtype) for key in keys
+        )
+        logits, gradient, augmented = self._gauss_newton(points, y, first)
+        norms = [curvature.augmented_norm(augmented)]
+        with statistics(self.model, self.batchnorm_stats):
+            for z in others:
+                norms.append(curvature.augmented_norm(self._gauss_newton(points, y, z)[2]))
+        return Expansion(logits, gradient, torch.stack(norms, dim=1))
 
     def _gauss_newton(
         self, points: Tensor, y: Tensor, direction: curvature.Direction
@@ -227,6 +248,16 @@ class SOAR(Objective):
             "gradient_norm": torch.linalg.vector_norm(found.gradient.detach().flatten(1), dim=1).mean(),
             "confidence": found.logits.detach().softmax(dim=1).amax(dim=1).mean(),
         }
+
+
+def part_size(fraction: float, count: int) -> int:
+    """Return how many of the examples make up a fraction of them, rounded up.
+
+    >>> part_size(0.25, 128), part_size(0.25, 2), part_size(0.07, 100), part_size(1.0, 3)
+    (32, 1, 7, 3)
+    """
+    # 0.07 * 100 is a little above 7.
+    return max(1, math.ceil(round(fraction * count, 6)))
 
 
 @OBJECTIVES.register("soar-paper")
