@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import pytest
@@ -253,10 +254,26 @@ def test_only_the_first_pass_counts_for_batch_norm(kind: Any) -> None:
     assert norm.training and norm.track_running_stats
 
 
-def test_batch_norm_is_warned_of_once() -> None:
+def test_batch_norm_is_warned_of_once_where_it_couples_examples() -> None:
     with pytest.warns(UserWarning, match="SOAR on a model with BatchNorm: .* couple the examples") as caught:
         SOAR(nn.Sequential(nn.BatchNorm2d(1), TinyNet()), Linf(0.1))
     assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SOAR(nn.Sequential(nn.BatchNorm2d(1), TinyNet()), Linf(0.1), batchnorm_stats="running")
+
+
+def test_with_running_statistics_curvature_is_each_examples_own() -> None:
+    def penalty(rows: slice) -> Tensor:
+        norm = nn.BatchNorm2d(1, momentum=0.0).double()
+        model, x, y = problem()
+        objective = SOAR(nn.Sequential(norm, model), Linf(0.1), init="zero", batchnorm_stats="running")
+        found: Tensor = objective(x[rows], y[rows], INDEX[rows], 0).metrics["penalty"]
+        return found
+
+    alone = torch.stack([penalty(slice(i, i + 1)) for i in range(4)])
+    assert alone.std() > 0
+    torch.testing.assert_close(penalty(slice(None)), alone.mean())
 
 
 def test_autocast_around_it_changes_nothing() -> None:

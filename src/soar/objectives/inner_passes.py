@@ -58,12 +58,19 @@ def has_batch_norm(model: nn.Module) -> bool:
     return any(isinstance(module, _BatchNorm) for module in model.modules())
 
 
-def warn_about_batch_norm(model: nn.Module, name: str) -> None:
-    """Warn, when an objective is built, that BatchNorm and curvature do not go together."""
-    if has_batch_norm(model):
+def warn_about_batch_norm(model: nn.Module, name: str, kind: Statistics) -> None:
+    """Warn, when an objective is built, that batch statistics and curvature do not go together.
+
+    Args:
+        model: the model of the objective
+        name: the name of the objective
+        kind: what BatchNorm normalizes by where curvature is measured; "running" keeps examples apart
+    """
+    if kind == "batch" and has_batch_norm(model):
         warnings.warn(
             f"{name} on a model with BatchNorm: batch statistics couple the examples, so curvature is no"
-            " longer each example's own; the paper found no gain with it. Norm 'group' or 'none' avoids it.",
+            " longer each example's own; the paper found no gain with it. batchnorm_stats 'running' and"
+            " norm 'group' or 'none' avoid it.",
             stacklevel=3,
         )
 

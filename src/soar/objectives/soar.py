@@ -134,7 +134,7 @@ class SOAR(Objective):
         self.penalty_fraction = penalty_fraction
         self.penalty_grad_clip = None if penalty_grad_clip is None else PenaltyClip(penalty_grad_clip)
         self.batchnorm_stats: Statistics = batchnorm_stats
-        warn_about_batch_norm(model, type(self).__name__)
+        warn_about_batch_norm(model, type(self).__name__, batchnorm_stats)
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
         """Find x', expand the loss there, and add the penalty."""
