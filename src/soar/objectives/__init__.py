@@ -6,6 +6,7 @@ from soar.objectives.cure import CURE
 from soar.objectives.foar import FOAR
 from soar.objectives.llr import LLR
 from soar.objectives.mma import MMA
+from soar.objectives.nfgsm import NFGSM
 from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.objectives.soar import SOAR, SOARPaper
 from soar.objectives.trades import MART, TRADES
@@ -16,6 +17,7 @@ __all__ = [
     "LLR",
     "MART",
     "MMA",
+    "NFGSM",
     "OBJECTIVES",
     "SOAR",
     "TRADES",
