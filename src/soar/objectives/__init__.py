@@ -1,6 +1,6 @@
 """Training objectives; each works in any training loop: `objective(x, y).loss`."""
 
-from soar.objectives.adversarial import Adversarial, Standard
+from soar.objectives.adversarial import RSFGSM, Adversarial, Standard
 from soar.objectives.contract import check_objective
 from soar.objectives.cure import CURE
 from soar.objectives.foar import FOAR
@@ -19,6 +19,7 @@ __all__ = [
     "MMA",
     "NFGSM",
     "OBJECTIVES",
+    "RSFGSM",
     "SOAR",
     "TRADES",
     "Adversarial",
