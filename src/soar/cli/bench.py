@@ -32,6 +32,7 @@ OBJECTIVES = (
     "llr",
     "rs-fgsm",
     "nfgsm",
+    "qub",
 )
 
 

@@ -8,6 +8,7 @@ from soar.objectives.llr import LLR
 from soar.objectives.mma import MMA
 from soar.objectives.nfgsm import NFGSM
 from soar.objectives.objective import OBJECTIVES, Objective, Output
+from soar.objectives.qub import QUB
 from soar.objectives.soar import SOAR, SOARPaper
 from soar.objectives.trades import MART, TRADES
 
@@ -19,6 +20,7 @@ __all__ = [
     "MMA",
     "NFGSM",
     "OBJECTIVES",
+    "QUB",
     "RSFGSM",
     "SOAR",
     "TRADES",
