@@ -33,6 +33,7 @@ OBJECTIVES = (
     "rs-fgsm",
     "nfgsm",
     "qub",
+    "grad-align",
 )
 
 

@@ -4,6 +4,7 @@ from soar.objectives.adversarial import RSFGSM, Adversarial, Standard
 from soar.objectives.contract import check_objective
 from soar.objectives.cure import CURE
 from soar.objectives.foar import FOAR
+from soar.objectives.grad_align import GradAlign
 from soar.objectives.llr import LLR
 from soar.objectives.mma import MMA
 from soar.objectives.nfgsm import NFGSM
@@ -25,6 +26,7 @@ __all__ = [
     "SOAR",
     "TRADES",
     "Adversarial",
+    "GradAlign",
     "Objective",
     "Output",
     "SOARPaper",
