@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
+from soar import randomness
 from soar.attacks import PGD, perturb
 from soar.errors import UserError
 from soar.losses import cross_entropy
-from soar.objectives import Adversarial, Standard
+from soar.objectives import OBJECTIVES, RSFGSM, Adversarial, Standard
 from soar.threat import L2, Linf, Threat
-from tests.attacks.problems import Linear, Passes, TinyNet, images, said
+from tests.attacks.problems import SHAPE, Linear, Passes, TinyNet, images, said
+from tests.objectives import shared
 
 
 def test_loss_on_a_linear_model_is_the_closed_form() -> None:
@@ -54,6 +58,40 @@ def test_passes_are_the_arithmetic_of_the_method(steps: int) -> None:
     model, x = Passes(), images(3)
     Adversarial(model, Linf(0.1), steps=steps)(x, said(model.model, x))
     assert model.modes == [False] * steps + [True]
+
+
+def test_rs_fgsm_is_one_step_of_five_quarters_from_a_random_point() -> None:
+    model, x = TinyNet(), images(6)
+    y, index = said(model, x), torch.arange(6)
+    objective = RSFGSM(model, Linf("0.2"), seed=4)
+    found = []
+    for eps in ("0.1", "0.2"):
+        objective.threat = Linf(eps)
+        keys = randomness.key(4, index, "pgd start", 3)
+        start = x + float(eps) * (2 * randomness.uniform(keys, SHAPE, torch.float64) - 1)
+        leaf = start.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(cross_entropy(model(leaf), y).sum(), leaf)
+        moved = (start - x + 1.25 * float(eps) * slope.sign()).clamp(-float(eps), float(eps))
+        output = objective(x, y, index, 3)
+        torch.testing.assert_close(output.loss, cross_entropy(model(x + moved), y).mean())
+        output.loss.backward()
+        leaf = (x + moved).requires_grad_()
+        (further,) = torch.autograd.grad(cross_entropy(model(leaf), y).sum(), leaf)
+        expected = torch.nn.functional.cosine_similarity(slope.flatten(1), further.flatten(1)).mean()
+        torch.testing.assert_close(output.metrics["alignment"], expected)
+        found.append(expected)
+    assert found[1] < found[0] < 1
+    assert OBJECTIVES["rs-fgsm"].build is RSFGSM
+
+
+@pytest.mark.parametrize("options", [{"steps": 2}, {"steps": 1, "loss": "margin"}], ids=str)
+def test_only_one_step_on_the_cross_entropy_has_gradients_to_align(options: dict[str, Any]) -> None:
+    model, x = TinyNet(), images(6)
+    assert not Adversarial(model, Linf(0.1), **options)(x, said(model, x)).metrics
+
+
+def test_the_alarm_costs_no_pass() -> None:
+    assert shared.passes_of(RSFGSM) == (2, 2)
 
 
 def test_a_replaced_threat_is_used() -> None:

@@ -4,7 +4,10 @@ import pytest
 import torch
 
 from soar.attacks import PGD, perturb
+from soar.attacks.recall import Recall, recalled
 from soar.errors import UserError
+from soar.objectives import FOAR, NFGSM, SOAR, Objective, check_objective
+from soar.objectives.one_step import Step
 from soar.objectives.starts import Start
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import TinyNet, images, said
@@ -37,10 +40,30 @@ def test_one_step_is_algorithm_1() -> None:
     assert torch.equal(points, expected)
 
 
+def test_nfgsm_is_the_training_point_of_a_smaller_threat() -> None:
+    model, x = TinyNet(), images(6)
+    y = said(model, x)
+    small = NFGSM(model, Linf("0.05"), seed=3)
+    recall = Recall()
+    with recall.recording():
+        small(x, y, INDEX, 2)
+    with recall.replaying():
+        expected = recalled(lambda: Step(x, x)).points
+    points = Start("nfgsm", 0.5).points(model, Linf("0.1"), x, y, index=INDEX, seed=3, step=2)
+    assert torch.equal(points, expected) and not points.requires_grad
+    assert not Linf("0.05").contains(points, x).any(), "it is not projected to the ball"
+
+
+@pytest.mark.parametrize("kind", [SOAR, FOAR])
+def test_a_regularizer_may_start_there(kind: type[Objective]) -> None:
+    check_objective(lambda model, threat: kind(model, threat, init="nfgsm"))  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize(
     "kind, share, rest, remaining",
     [
         ("pgd-1", 0.5, None, 0.5),
+        ("nfgsm", 0.7, None, 0.3),
         ("zero", 0.5, None, 1.0),
         ("random", 0.8, None, 0.2),
         ("pgd-2", 1.0, 0.3, 0.3),
@@ -53,7 +76,7 @@ def test_the_regularizer_gets_the_rest(kind: str, share: float, rest: float | No
 @pytest.mark.parametrize(
     "kind, share, rest, message",
     [
-        ("pdg-1", 0.5, None, r"objective\.init: got 'pdg-1', expected zero, random or pgd-K"),
+        ("pdg-1", 0.5, None, r"objective\.init: got 'pdg-1', expected zero, random, nfgsm or pgd-K"),
         ("pgd-0", 0.5, None, r"objective\.init: got 'pgd-0'"),
         ("zero", 0.0, None, r"objective\.init_eps_fraction: got 0\.0, expected above 0 and at most 1"),
         ("zero", 1.1, None, r"objective\.init_eps_fraction: got 1\.1"),

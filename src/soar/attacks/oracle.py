@@ -72,16 +72,32 @@ def perturb(
     Returns:
         Points inside the threat set, without a graph.
     """
+    return recalled(lambda: search(model, attack, threat, x, labels, index=index, seed=seed, step=step)[0])
 
-    def search() -> Tensor:
-        with probing(model):
-            state = attack.start(Examples.of(x, labels, index=index, entry=step, seed=seed), threat)
-            while bool(attack.wants_gradient(state).any()):
-                _, answer = query_model(model, attack, state, threat, gradient=True)
-                state = attack.update(state, answer, threat)
-        return threat.project(attack.query(state), x)
 
-    return recalled(search)
+def search(
+    model: nn.Module,
+    attack: Attack[S],
+    threat: Threat,
+    x: Tensor,
+    labels: Tensor,
+    *,
+    index: Tensor,
+    seed: int,
+    step: int,
+) -> tuple[Tensor, Tensor]:
+    """Run the search of `perturb`, and return its last points and the gradient that led to them.
+
+    The gradient is zero for an attack that asked for none. The arguments are those of `perturb`.
+    """
+    gradient = torch.zeros_like(x)
+    with probing(model):
+        state = attack.start(Examples.of(x, labels, index=index, entry=step, seed=seed), threat)
+        while bool(attack.wants_gradient(state).any()):
+            _, answer = query_model(model, attack, state, threat, gradient=True)
+            state = attack.update(state, answer, threat)
+            gradient = gradient if answer.gradient is None else answer.gradient
+    return threat.project(attack.query(state), x), gradient
 
 
 def precise(logits: Tensor) -> Tensor:

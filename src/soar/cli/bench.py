@@ -21,7 +21,20 @@ DESCRIPTION = "Measure what a training step of each objective costs: time, passe
 _CAPTION = """ms: CPU time of a step, the median; / std, / PGD-10: ratios to those two, taken round by round
 fwd, bwd: batches through the network; MiB: how much a process grew in one step"""
 REFERENCES = ("standard", "adversarial:steps=10")
-OBJECTIVES = ("foar", "soar", "soar:hvp=finite-difference", "trades", "mart", "mma", "cure", "llr")
+OBJECTIVES = (
+    "foar",
+    "soar",
+    "soar:hvp=finite-difference",
+    "trades",
+    "mart",
+    "mma",
+    "cure",
+    "llr",
+    "rs-fgsm",
+    "nfgsm",
+    "qub",
+    "grad-align",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,12 +1,15 @@
 """Training objectives; each works in any training loop: `objective(x, y).loss`."""
 
-from soar.objectives.adversarial import Adversarial, Standard
+from soar.objectives.adversarial import RSFGSM, Adversarial, Standard
 from soar.objectives.contract import check_objective
 from soar.objectives.cure import CURE
 from soar.objectives.foar import FOAR
+from soar.objectives.grad_align import GradAlign
 from soar.objectives.llr import LLR
 from soar.objectives.mma import MMA
+from soar.objectives.nfgsm import NFGSM
 from soar.objectives.objective import OBJECTIVES, Objective, Output
+from soar.objectives.qub import QUB
 from soar.objectives.soar import SOAR, SOARPaper
 from soar.objectives.trades import MART, TRADES
 
@@ -16,10 +19,14 @@ __all__ = [
     "LLR",
     "MART",
     "MMA",
+    "NFGSM",
     "OBJECTIVES",
+    "QUB",
+    "RSFGSM",
     "SOAR",
     "TRADES",
     "Adversarial",
+    "GradAlign",
     "Objective",
     "Output",
     "SOARPaper",

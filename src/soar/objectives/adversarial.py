@@ -6,9 +6,11 @@ from fractions import Fraction
 
 from torch import Tensor, nn
 
-from soar.attacks.oracle import perturb
+from soar.attacks.oracle import search
 from soar.attacks.pgd import PGD
+from soar.attacks.recall import recalled
 from soar.objectives import checks
+from soar.objectives.alignment import watched
 from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.prediction import logits_of
 from soar.threat import Threat
@@ -43,6 +45,9 @@ class Adversarial(Objective):
     k + 1 forward and backward passes. The attack uses the model in eval mode and computes no parameter
     gradients; BatchNorm updates its running statistics in the last pass only, at the attacked points.
 
+    With one step on the cross-entropy there is a metric `alignment`, the mean cosine between the gradients at
+    the start and at x'; it falls when training collapses.
+
     Args:
         model: any module that maps images in [0, 1] to logits
         threat: what the adversary may do, linf or l2
@@ -72,6 +77,26 @@ class Adversarial(Objective):
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
         """Attack the batch, then return the mean cross-entropy at the points that were found."""
         threat = self.required_threat()
-        points = perturb(self.model, self.attack, threat, x, y, index=index, seed=self.seed, step=step)
+        points, gradient = recalled(
+            lambda: search(self.model, self.attack, threat, x, y, index=index, seed=self.seed, step=step)
+        )
+        metrics: dict[str, Tensor] = {}
+        if self.attack.steps == 1 and self.attack.loss == "ce":
+            points, metrics["alignment"] = watched(points, gradient)
         logits = logits_of(self.model, points)
-        return Output(self.classification_loss(logits, y).mean(), logits.detach(), {})
+        return Output(self.classification_loss(logits, y).mean(), logits.detach(), metrics)
+
+
+@OBJECTIVES.register("rs-fgsm")
+def RSFGSM(model: nn.Module, threat: Threat, *, seed: int = 0) -> Adversarial:  # noqa: N802 - used like a class
+    """Adversarial training with one step of 1.25 eps from a random point of the ball (Wong et al., 2020).
+
+    The cheapest adversarial training, known to collapse at larger eps: `NFGSM` costs the same and does not.
+
+    Args:
+        model: any module that maps images in [0, 1] to logits
+        threat: what the adversary may do, linf or l2
+        seed: seed of the random starts
+    """
+    # That step is PGD's own for one step, and follows an eps that grows.
+    return Adversarial(model, threat, steps=1, seed=seed)

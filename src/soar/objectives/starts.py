@@ -1,4 +1,4 @@
-"""Where a regularizer expands the loss: at the image, at a random point, or where a short PGD ends."""
+"""Where a regularizer expands the loss: at the image, at a random point, or where a short attack ends."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from torch import Tensor, nn
 from soar import randomness
 from soar.attacks.oracle import perturb
 from soar.attacks.pgd import PGD
+from soar.attacks.recall import recalled
 from soar.errors import UserError, shown
 from soar.objectives import checks
+from soar.objectives.one_step import noisy_step
 from soar.threat import Threat
 
 
@@ -23,8 +25,9 @@ class Start:
     one step of PGD takes one half and the regularizer the other, so that together they fill the ball.
 
     Args:
-        kind: zero, random, or pgd-K for K steps of PGD from a random point
-        share: the radius of the start's ball as a fraction of eps, above 0 and at most 1; zero uses none
+        kind: zero, random, pgd-K for K steps of PGD from a random point, or nfgsm for the step of `NFGSM`
+        share: the radius of the start's ball as a fraction of eps, above 0 and at most 1; zero uses none, and
+            nfgsm begins at noise of twice the radius and is not projected, so that it may end thrice as far
         rest: the radius that the regularizer covers as a fraction of eps; by default what the start leaves
 
     Raises:
@@ -39,9 +42,10 @@ class Start:
     rest: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.kind, str) or not re.fullmatch(r"zero|random|pgd-[1-9][0-9]{0,5}", self.kind):
+        kinds = r"zero|random|nfgsm|pgd-[1-9][0-9]{0,5}"
+        if not isinstance(self.kind, str) or not re.fullmatch(kinds, self.kind):
             raise UserError(
-                f"objective.init: got {shown(self.kind)}, expected zero, random or pgd-K such as pgd-1"
+                f"objective.init: got {shown(self.kind)}, expected zero, random, nfgsm or pgd-K such as pgd-1"
                 " (flag --objective.init)"
             )
         checks.fraction(zero=False, init_eps_fraction=self.share)
@@ -73,6 +77,9 @@ class Start:
         within = threat.scaled(self.share)
         if self.kind == "random":
             return within.random_start(x, randomness.key(seed, index, "random start", step))
+        if self.kind == "nfgsm":
+            found = recalled(lambda: noisy_step(model, within, x, y, index=index, seed=seed, step=step))
+            return found.points
         steps = int(self.kind.removeprefix("pgd-"))
         # The single step of Algorithm 1 is as long as the radius.
         attack = PGD(steps=steps, step_size=within.eps if steps == 1 else None)
