@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from soar.environment import choose_device, environment
+from soar.environment import choose_device, computes_bfloat16, environment
 from soar.errors import UserError
 
 
@@ -27,3 +27,12 @@ def test_the_command_can_be_typed_again(monkeypatch: pytest.MonkeyPatch) -> None
     words = ["reproduce", "adv_linf", "--only", "ResNet / SOAR", "--eps", "8/255"]
     monkeypatch.setattr(sys, "argv", ["/somewhere/bin/soar", *words])
     assert shlex.split(environment()["command"]) == ["soar", *words]
+
+
+@pytest.mark.parametrize("name, expected", [("avx512_bf16", True), ("amx_bf16", True), ("avx512_f", False)])
+def test_bfloat16_is_found_where_the_processor_multiplies_it(
+    name: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {name: True, "avx2": True})
+    assert computes_bfloat16(torch.device("cpu")) is expected
+    assert not computes_bfloat16(torch.device("mps"))

@@ -6,12 +6,17 @@ import os
 import platform
 import shlex
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from soar import __version__
 from soar.errors import unknown
 
+if TYPE_CHECKING:
+    import torch
+
 DEVICES = ("auto", "cpu", "cuda", "mps")
+# Instructions of processors that multiply matrices of bfloat16.
+_PRODUCTS = ("avx512_bf16", "amx_bf16", "bf16")
 
 
 def choose_device(name: str) -> str:
@@ -35,6 +40,20 @@ def choose_device(name: str) -> str:
     if name not in ("auto", *usable):
         raise unknown("device on this machine", name, ["auto", *usable], "flag --device")
     return usable[0] if name == "auto" else name
+
+
+def computes_bfloat16(device: torch.device) -> bool:
+    """Return whether a device computes products of bfloat16 itself; elsewhere they are emulated, slowly.
+
+    Args:
+        device: where the products are computed
+    """
+    import torch
+
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    abilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return device.type == "cpu" and any(abilities.get(name) for name in _PRODUCTS)
 
 
 def environment() -> dict[str, Any]:

@@ -289,6 +289,23 @@ def test_autocast_around_it_changes_nothing() -> None:
     assert not SOAR.allows_bfloat16
 
 
+def test_under_autocast_only_the_loss_outside_of_the_part_is_computed_in_half_precision() -> None:
+    model, x, y = problem()
+    model.float()
+    objective = SOAR(model, Linf(0.1), init="zero", penalty_fraction=0.5)
+    plain = objective(x.float(), y, INDEX, 0)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = objective(x.float(), y, INDEX, 0)
+    for name in ("penalty", "curvature", "gradient_norm"):
+        assert torch.equal(inside.metrics[name], plain.metrics[name])
+    half = len(y) // 2
+    assert torch.equal(inside.logits[:half], plain.logits[:half])
+    assert not torch.equal(inside.logits[half:], plain.logits[half:])
+    torch.testing.assert_close(inside.loss, plain.loss, rtol=0.02, atol=0.02)
+    inside.loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
 @pytest.mark.parametrize(
     "options, message",
     [

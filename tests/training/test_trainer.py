@@ -142,7 +142,19 @@ def test_the_average_follows_by_the_formula_and_is_what_validation_sees(tmp_path
     assert (result.best / "ema.safetensors").exists()
 
 
-def test_bfloat16_is_used_where_allowed_and_refused_elsewhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "precision, native, expected",
+    [
+        ("float32", True, torch.float32),
+        ("bfloat16", False, torch.bfloat16),
+        ("auto", True, torch.bfloat16),
+        ("auto", False, torch.float32),
+    ],
+)
+def test_bfloat16_is_used_where_asked_for_and_auto_where_the_processor_computes_it(
+    precision: str, native: bool, expected: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soar.training.updates.computes_bfloat16", lambda _: native)
     kinds = set()
 
     class Watching(small.Plain):
@@ -151,14 +163,8 @@ def test_bfloat16_is_used_where_allowed_and_refused_elsewhere(tmp_path: Path) ->
             kinds.add(output.logits.dtype)
             return output
 
-    small.trainer(tmp_path, objective=Watching(small.network()), precision="bfloat16", max_steps=1).fit()
-    assert kinds == {torch.bfloat16}
-
-    class Refusing(small.Plain):
-        allows_bfloat16 = False
-
-    with pytest.raises(UserError, match=r"training.precision: got bfloat16.*objective Refusing"):
-        small.trainer(tmp_path, objective=Refusing(small.network()), precision="bfloat16")
+    small.trainer(tmp_path, objective=Watching(small.network()), precision=precision, max_steps=1).fit()
+    assert kinds == {expected}
 
 
 def test_a_loss_that_is_not_a_number_stops_before_the_weights_are_touched(tmp_path: Path) -> None:

@@ -47,7 +47,10 @@ class Objective(nn.Module, ABC):
     """
 
     allows_bfloat16: ClassVar[bool] = True
-    """Whether bfloat16 is precise enough; for finite differences of gradients it is not."""
+    """Whether weights and logits of bfloat16 are precise enough; for differences of gradients they are not.
+
+    Autocast is allowed in any case: what needs float32 is computed in it.
+    """
 
     needs_index: ClassVar[bool] = False
     """Whether it keeps values per example, and so needs the index of each."""
@@ -109,7 +112,8 @@ class Objective(nn.Module, ABC):
         with knowing(y) if is_first or y.device.type == "cpu" else nullcontext():
             output = self.compute(x, y, index, step)
         self._is_checked = True
-        if not self.allows_bfloat16 and output.logits.dtype in _HALF:
+        is_autocast = torch.is_autocast_enabled(x.device.type)
+        if not self.allows_bfloat16 and output.logits.dtype in _HALF and not is_autocast:
             raise UserError(
                 f"model: got logits of {output.logits.dtype}, which {type(self).__name__} cannot use, because"
                 " it compares gradients whose differences vanish there; compute in float32 inside the model"
@@ -146,14 +150,10 @@ class Objective(nn.Module, ABC):
         refused = (torch.float16,) if self.allows_bfloat16 else _HALF
         for name, weight in self.model.named_parameters():
             if weight.dtype in refused:
-                also = (
-                    "; training.precision = bfloat16 computes in half precision with such weights"
-                    if self.allows_bfloat16
-                    else ""
-                )
                 raise UserError(
                     f"model: got {name} of {weight.dtype}, expected weights of {allowed} for"
-                    f" {type(self).__name__}: convert them by model.float(){also}"
+                    f" {type(self).__name__}: convert them by model.float();"
+                    " training.precision = bfloat16 computes in half precision with such weights"
                 )
 
     @abstractmethod

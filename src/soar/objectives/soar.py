@@ -143,8 +143,7 @@ class SOAR(Objective):
         keys = [
             randomness.key(self.seed, index, f"soar direction {k}", step) for k in range(self.num_directions)
         ]
-        with full_precision(x.device), FastDoubleBackward():
-            found = self._expand(points, y, keys)
+        found = self._expand(points, y, keys)
         norms = found.norms if self.max_norm is None else found.norms.clamp(max=self.max_norm)
         penalty = (self.factor(x, step) * norms.mean(dim=1)).mean()
         loss = self.classification_loss(found.logits, y).mean()
@@ -171,20 +170,25 @@ class SOAR(Objective):
     def _expand(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
         """Return the logits at x' and the expansion of the part of the batch that has a penalty.
 
-        BatchNorm updates its running statistics in one pass only, over the whole batch.
+        BatchNorm updates its running statistics in one pass only, over the whole batch. Passes of the loss
+        alone have the caller's precision, those of the curvature are in float32.
         """
-        expand = self._expand_in_one_go if self.hvp == "gauss-newton" else self._expand_by_gradients
         size = part_size(self.penalty_fraction, len(points))
         part, labels, keys = points[:size], y[:size], [key[:size] for key in keys]
         is_whole = size == len(points)
         if has_batch_norm(self.model) and (self.batchnorm_stats == "running" or not is_whole):
             logits = logits_of(self.model, points)
             with statistics(self.model, self.batchnorm_stats):
-                return expand(part, labels, keys)._replace(logits=logits)
-        found = expand(part, labels, keys)
+                return self._expand_part(part, labels, keys)._replace(logits=logits)
+        found = self._expand_part(part, labels, keys)
         if is_whole:
             return found
         return found._replace(logits=torch.cat([found.logits, logits_of(self.model, points[size:])]))
+
+    def _expand_part(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
+        expand = self._expand_in_one_go if self.hvp == "gauss-newton" else self._expand_by_gradients
+        with full_precision(points.device), FastDoubleBackward():
+            return expand(points, y, keys)
 
     def _expand_by_gradients(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
         """Expand with products of the Hessian, from gradients near x' or from second derivatives."""

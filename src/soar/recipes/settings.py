@@ -56,8 +56,9 @@ class TrainingSettings:
     """Epochs before the first weight perturbation."""
     ema_decay: Share | None = None
     """Keep an exponential moving average of the weights, and validate and select that."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """bfloat16 uses automatic mixed precision, where the objective allows it."""
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    """bfloat16 is automatic mixed precision; differences of gradients stay in float32. "auto" uses it where
+    the processor computes it."""
     start_from: str | None = None
     """Initial weights: a run folder, a checkpoint folder or a .safetensors file."""
     channels_last: bool = True

@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from soar import randomness
 from soar.attacks.recall import Recall
 from soar.distributed import World, local_batch
+from soar.environment import computes_bfloat16
 from soar.errors import UserError
 from soar.model_state import placement
 from soar.objectives.inner_passes import statistics
@@ -49,11 +50,6 @@ class Updates:
         device: torch.device,
         world: World,
     ) -> None:
-        if settings.precision == "bfloat16" and not objective.allows_bfloat16:
-            raise UserError(
-                f"training.precision: got bfloat16, but the objective {type(objective).__name__} "
-                "takes differences of gradients that need float32 (flag --training.precision)"
-            )
         self.objective, self.settings, self.device = objective, settings, device
         self.steps_per_epoch = steps_per_epoch
         self.threat = objective.threat
@@ -206,7 +202,8 @@ class Updates:
         return [parameter.grad for parameter in self.parameters if parameter.grad is not None]
 
     def _precision(self) -> AbstractContextManager[Any]:
-        if self.settings.precision == "float32":
+        is_half = self.settings.precision == "bfloat16"
+        if not is_half and not (self.settings.precision == "auto" and computes_bfloat16(self.device)):
             return nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16)
 
