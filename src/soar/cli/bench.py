@@ -34,6 +34,7 @@ OBJECTIVES = (
     "nfgsm",
     "qub",
     "grad-align",
+    "elle",
 )
 
 

@@ -3,6 +3,7 @@
 from soar.objectives.adversarial import RSFGSM, Adversarial, Standard
 from soar.objectives.contract import check_objective
 from soar.objectives.cure import CURE
+from soar.objectives.elle import ELLE
 from soar.objectives.foar import FOAR
 from soar.objectives.grad_align import GradAlign
 from soar.objectives.llr import LLR
@@ -15,6 +16,7 @@ from soar.objectives.trades import MART, TRADES
 
 __all__ = [
     "CURE",
+    "ELLE",
     "FOAR",
     "LLR",
     "MART",
