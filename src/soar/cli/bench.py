@@ -35,6 +35,7 @@ OBJECTIVES = (
     "qub",
     "grad-align",
     "elle",
+    "nuat",
 )
 
 

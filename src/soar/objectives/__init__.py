@@ -9,6 +9,7 @@ from soar.objectives.grad_align import GradAlign
 from soar.objectives.llr import LLR
 from soar.objectives.mma import MMA
 from soar.objectives.nfgsm import NFGSM
+from soar.objectives.nuat import NuAT
 from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.objectives.qub import QUB
 from soar.objectives.soar import SOAR, SOARPaper
@@ -29,6 +30,7 @@ __all__ = [
     "TRADES",
     "Adversarial",
     "GradAlign",
+    "NuAT",
     "Objective",
     "Output",
     "SOARPaper",
