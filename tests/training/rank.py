@@ -32,6 +32,7 @@ OPTIONS: dict[str, Any] = globals().get("OPTIONS", {})
 NAMES = [
     *(entry.name for entry in OBJECTIVES),
     "soar penalty_grad_clip=0.01",
+    "elle adaptive=true",
     "adversarial training.weight_perturbation=0.05",
     "mma training.weight_perturbation=0.05",
     "soar penalty_grad_clip=0.01 training.weight_perturbation=0.05",

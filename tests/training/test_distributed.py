@@ -12,11 +12,14 @@ import safetensors.torch
 import torch
 
 from soar import checkpoints
+from soar.objectives import OBJECTIVES
 from soar.recipes.settings import ValidationSettings
 from soar.threat import Linf
 from soar.training.validation import Scores, validate
 from tests.training import rank, small
 
+COUPLED = [entry.name for entry in OBJECTIVES if getattr(entry.build, "couples_examples", False)]
+INDEPENDENT = [name for name in rank.NAMES if name not in COUPLED]
 SCRIPT = Path(__file__).with_name("rank.py")
 
 
@@ -50,7 +53,7 @@ def found(together: Path, rank: int) -> dict[str, Any]:
     return read
 
 
-@pytest.mark.parametrize("name", rank.NAMES)
+@pytest.mark.parametrize("name", INDEPENDENT)
 def test_two_processes_give_the_weights_of_one(together: Path, tmp_path: Path, name: str) -> None:
     alone = rank.trainer(name, tmp_path)
     alone.fit()
@@ -63,7 +66,7 @@ def test_two_processes_give_the_weights_of_one(together: Path, tmp_path: Path, n
     assert not torch.allclose(expected["0.weight"], start["0.weight"], atol=1e-6), "it has trained"
 
 
-@pytest.mark.parametrize("name", rank.NAMES)
+@pytest.mark.parametrize("name", INDEPENDENT)
 def test_metrics_and_average_are_those_of_one_process(together: Path, tmp_path: Path, name: str) -> None:
     rank.trainer(name, tmp_path).fit()
     ours, theirs = small.rows(together / name), small.rows(tmp_path)
@@ -76,6 +79,13 @@ def test_metrics_and_average_are_those_of_one_process(together: Path, tmp_path: 
     assert averages[1] is not None
     for key, tensor in averages[0].items():
         torch.testing.assert_close(tensor, averages[1][key], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", COUPLED)
+def test_what_couples_the_examples_of_a_process_is_trained_alike_by_all(together: Path, name: str) -> None:
+    both = [safetensors.torch.load_file(together / f"{name}-{r}.safetensors") for r in range(2)]
+    start = small.network(dtype=torch.float64).state_dict()
+    assert small.same(*both) and not small.same(both[0], start)
 
 
 def test_margins_are_those_of_one_process_on_every_process(together: Path, tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ OBJECTIVES = (
     "nfgsm",
     "qub",
     "grad-align",
+    "elle",
+    "nuat",
 )
 
 

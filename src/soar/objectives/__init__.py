@@ -3,11 +3,13 @@
 from soar.objectives.adversarial import RSFGSM, Adversarial, Standard
 from soar.objectives.contract import check_objective
 from soar.objectives.cure import CURE
+from soar.objectives.elle import ELLE
 from soar.objectives.foar import FOAR
 from soar.objectives.grad_align import GradAlign
 from soar.objectives.llr import LLR
 from soar.objectives.mma import MMA
 from soar.objectives.nfgsm import NFGSM
+from soar.objectives.nuat import NuAT
 from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.objectives.qub import QUB
 from soar.objectives.soar import SOAR, SOARPaper
@@ -15,6 +17,7 @@ from soar.objectives.trades import MART, TRADES
 
 __all__ = [
     "CURE",
+    "ELLE",
     "FOAR",
     "LLR",
     "MART",
@@ -27,6 +30,7 @@ __all__ = [
     "TRADES",
     "Adversarial",
     "GradAlign",
+    "NuAT",
     "Objective",
     "Output",
     "SOARPaper",

@@ -21,9 +21,10 @@ def check_objective(build: Build, *, norms: tuple[str, ...] = ("linf", "l2"), se
 
     Checked for one channel of 28x28 and three of 32x32, two and ten classes, and every norm: the loss is a
     finite scalar whose gradient reaches every parameter; the loss of a batch is the mean of the losses of
-    its examples; the same seed and step lead to the same loss; channels_last makes no difference; mode, flags
-    and parameters of the model are left as they were; BatchNorm sees exactly one batch; the global random
-    number generator is not used. A norm that is not listed must be refused with a UserError.
+    its examples, unless the objective says that it couples them; the same seed and step lead to the same
+    loss; channels_last makes no difference; mode, flags and parameters of the model are left as they were;
+    BatchNorm sees exactly one batch; the global random number generator is not used. A norm that is not
+    listed must be refused with a UserError.
 
     Args:
         build: returns the objective for a model and a threat
@@ -61,22 +62,23 @@ def check_objective(build: Build, *, norms: tuple[str, ...] = ("linf", "l2"), se
 def _check_loss(build: Build, threat: Threat, x: Tensor, y: Tensor, classes: int, seed: int) -> None:
     index = torch.arange(10, 10 + len(y))
 
-    def output(rows: slice, images: Tensor = x) -> tuple[Output, nn.Module]:
-        model = _network(x.shape[1], classes, seed, batch_norm=False)
-        return build(model, threat)(images[rows], y[rows], index[rows], 3), model
+    def output(rows: slice, images: Tensor = x) -> tuple[Output, Objective]:
+        objective = build(_network(x.shape[1], classes, seed, batch_norm=False), threat)
+        return objective(images[rows], y[rows], index[rows], 3), objective
 
-    whole, model = output(slice(None))
+    whole, objective = output(slice(None))
     assert whole.loss.dim() == 0 and bool(whole.loss.isfinite()), "the loss is a finite scalar"
     assert whole.logits.shape == (len(y), classes), "there are logits for every example"
     assert not whole.logits.requires_grad, "logits carry no graph"
     for name, value in whole.metrics.items():
         assert value.dim() == 0 and not value.requires_grad, f"metric {name} is a scalar without a graph"
     whole.loss.backward()
-    for name, parameter in model.named_parameters():
+    for name, parameter in objective.model.named_parameters():
         assert parameter.grad is not None, f"the gradient reaches {name}"
         assert bool(parameter.grad.isfinite().all()), f"the gradient of {name} is finite"
-    alone = torch.stack([output(slice(i, i + 1))[0].loss for i in range(len(y))]).mean()
-    assert torch.allclose(alone, whole.loss, rtol=1e-8), "a batch is the mean of its examples"
+    if not objective.couples_examples:
+        alone = torch.stack([output(slice(i, i + 1))[0].loss for i in range(len(y))]).mean()
+        assert torch.allclose(alone, whole.loss, rtol=1e-8), "a batch is the mean of its examples"
     assert torch.equal(output(slice(None))[0].loss, whole.loss), "the same seed gives the same loss"
     last = output(slice(None), x.to(memory_format=torch.channels_last))[0].loss
     assert torch.allclose(last, whole.loss, rtol=1e-8), "channels_last makes no difference"

@@ -55,6 +55,9 @@ class Objective(nn.Module, ABC):
     needs_index: ClassVar[bool] = False
     """Whether it keeps values per example, and so needs the index of each."""
 
+    couples_examples: ClassVar[bool] = False
+    """Whether the loss of an example depends on the others of its batch; otherwise it is their mean."""
+
     model: nn.Module
     threat: Threat | None
     label_smoothing: float

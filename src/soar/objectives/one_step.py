@@ -12,7 +12,7 @@ from soar.curvature import input_gradient
 from soar.losses import cross_entropy
 from soar.model_state import probing
 from soar.prediction import logits_of
-from soar.threat import Threat
+from soar.threat import Linf, Threat
 
 
 class Step(NamedTuple):
@@ -77,3 +77,17 @@ def noisy_step(
     radius = x.new_full((len(x),), noise * threat.radius)
     start = threat.random_start(x, randomness.key(seed, index, "nfgsm noise", step), radius)
     return step_from(model, threat, start, y, step_eps_fraction * threat.radius)
+
+
+def random_corner(x: Tensor, threat: Threat, keys: Tensor, radius: float) -> Tensor:
+    """Return points with every pixel moved by the radius, up or down; for l2 a random point of that ball.
+
+    Args:
+        x: images in [0, 1]
+        threat: what the adversary may do
+        keys: one key per example
+        radius: at most eps
+    """
+    if isinstance(threat, Linf):
+        return threat.project(x + radius * randomness.sign(keys, tuple(x.shape[1:]), x.dtype), x)
+    return threat.random_start(x, keys, x.new_full((len(x),), radius))
