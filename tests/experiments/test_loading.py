@@ -106,6 +106,8 @@ def test_a_file_without_columns_assesses_and_shows_the_time(tmp_path: Path) -> N
         assert row.columns["trained in"] == record
     assert made(tmp_path, TABLE, examples=7).rows[0].columns["clean"].examples == 7
     assert made(tmp_path, {**TABLE, "examples": 9}).rows[0].columns["clean"].examples == 9
+    chosen = made(tmp_path, TABLE, split="validation").rows[0].columns["clean"].options["split"]
+    assert chosen == "validation"
 
 
 def test_the_row_of_a_source_leaves_its_column_out() -> None:

@@ -36,6 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="work on this row now (repeat for several); the others later, or in another process",
     )
     parser.add_argument("--examples", type=int, metavar="N", help="images to attack")
+    parser.add_argument(
+        "--split",
+        choices=("test", "validation"),
+        help="images to attack: choose on validation, then look at test once (default: as the study says)",
+    )
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="training runs each (default: 1)")
     add_executor_flags(parser)
 
@@ -52,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         examples=arguments.examples,
         seeds=arguments.seeds,
         root=arguments.root,
+        split=arguments.split,
     )
     folder = arguments.output or Path("runs") / f"study-{study.name}"
     return carry_out(

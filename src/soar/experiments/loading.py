@@ -74,6 +74,7 @@ def load(
     examples: int | None = None,
     seeds: int = 1,
     root: Path | None = None,
+    split: str | None = None,
 ) -> Experiment:
     """Load an experiment by name or from a TOML file.
 
@@ -84,6 +85,7 @@ def load(
         examples: number of test images, in place of the file's or the scale's
         seeds: how many training runs of each network, with the recipe's seed and those after it
         root: the folder of all datasets; rows whose data are not there say so
+        split: the images of columns of kind assessment, in place of the file's: test or validation
 
     Raises:
         UserError: if there is no such experiment or scale, or the file makes no sense
@@ -112,7 +114,9 @@ def load(
         changes=file.fields,
         flags=recipes.parse(flags),
     )
-    made = _Reader(file=file, networks=networks, examples=examples, root=root).experiment(path.stem)
+    made = _Reader(file=file, networks=networks, examples=examples, root=root, split=split).experiment(
+        path.stem
+    )
     return replace(made, seeds=seeds)
 
 
@@ -183,6 +187,7 @@ class _Reader:
     networks: Networks
     examples: int | None
     root: Path | None
+    split: str | None
 
     def experiment(self, name: str) -> Experiment:
         file, settings = self.file, self.networks.settings
@@ -216,7 +221,8 @@ class _Reader:
             if kind not in _KINDS:
                 raise unknown("kind", kind, _KINDS, f"{origin}: columns.kind")
             if kind == "assessment":
-                found |= _assessment(typed(options, AssessmentTable, origin))
+                chosen = {} if self.split is None else {"split": self.split}
+                found |= _assessment(typed(options | chosen, AssessmentTable, origin))
                 continue
             if not name or name in found:
                 got = f"two columns called '{name}'" if name else "a column without a name"
