@@ -55,6 +55,29 @@ def test_overfitting_names_the_figures_and_the_setting() -> None:
     assert Guards(GuardSettings(overfitting="off")).overfitting(0.5, 0.0) is None
 
 
+def test_a_fall_of_the_alignment_is_overfitting_and_told_once() -> None:
+    guards = Guards(GuardSettings(alignment_drop=0.5))
+    told = [guards.alignment(value) for value in [0.1] + [0.9] * 60 + [math.nan] + [0.1] * 60]
+    (message,) = filter(None, told)
+    mean = 0.1 * 0.95**60 + 0.9 * (1 - 0.95**60)
+    assert guards.best_alignment == pytest.approx(mean)
+    # 0.1 + (mean - 0.1) 0.95^n < mean / 2 first holds for
+    steps = math.ceil(math.log((mean / 2 - 0.1) / (mean - 0.1)) / math.log(0.95))
+    assert told.index(message) == 61 + steps
+    assert message == (
+        "catastrophic overfitting: the alignment of gradients fell from 0.86 to 0.42, "
+        "more than 50% (guards.alignment_drop)"
+    )
+
+
+def test_a_low_alignment_at_the_start_and_a_slow_decline_are_no_overfitting() -> None:
+    guards = Guards(GuardSettings())
+    values = [0.0] * 20 + [0.9 - 0.4 * k / 500 for k in range(500)]
+    assert not any(guards.alignment(value) for value in values)
+    off = Guards(GuardSettings(overfitting="off"))
+    assert not any(off.alignment(value) for value in [0.9] * 60 + [0.0] * 60)
+
+
 def handlers() -> list[object]:
     return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 

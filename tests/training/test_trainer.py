@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from soar import checkpoints
 from soar.data import Augmentation, training_batches
 from soar.errors import UserError
 from soar.objectives import Output
+from soar.recipes.settings import GuardSettings
 from soar.threat import Linf
 from soar.training.result import Outcome
 from tests.training import small
@@ -194,6 +196,33 @@ def test_a_gradient_that_is_not_finite_stops_too(tmp_path: Path) -> None:
     result = small.trainer(tmp_path, objective=Breaking(small.network())).fit()
     assert (result.status, result.steps, result.best) == ("stopped", 0, None)
     assert "the gradient norm is" in result.reason
+
+
+@pytest.mark.parametrize(("action", "status", "steps"), [("stop", "stopped", 10), ("warn", "finished", 18)])
+def test_a_fall_of_the_alignment_stops_or_warns_without_validation(
+    action: Literal["stop", "warn"],
+    status: str,
+    steps: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Turning(small.Plain):
+        def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
+            output = super().compute(x, y, index, step)
+            turned = torch.tensor(1.0 if step < 5 else -1.0)
+            return output._replace(metrics={"alignment": turned})
+
+    result = small.trainer(
+        tmp_path,
+        objective=Turning(small.network(), Linf("8/255")),
+        data=small.dataset(validation=0),
+        guards=GuardSettings(overfitting=action, alignment_drop=0.5),
+        progress="plain",
+    ).fit()
+    # The running mean 2 * 0.95^n - 1 is below a half after six such steps, of which step 10 is the last.
+    assert (result.status, result.steps) == (status, steps)
+    told = result.reason if action == "stop" else capsys.readouterr().err
+    assert "step 10: catastrophic overfitting: the alignment of gradients fell from 1.00 to 0.47" in told
 
 
 def test_only_the_newest_two_checkpoints_and_the_best_stay(

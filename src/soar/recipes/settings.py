@@ -102,12 +102,15 @@ class GuardSettings:
     explosion: Annotated[float, Meta(gt=1)] = 10.0
     """Stop when the loss is above this many times its running mean (or 1, if that is larger)."""
     overfitting: Literal["stop", "warn", "off"] = "stop"
-    """What to do when robust validation accuracy has collapsed (catastrophic overfitting).
+    """What to do at catastrophic overfitting: robust validation accuracy or gradient alignment has collapsed.
 
-    Only where that accuracy also selects the best checkpoint: standard training always loses it.
+    The former only where that accuracy also selects the best checkpoint: standard training always loses it.
+    The latter in one-step training, where it needs no validation.
     """
     overfitting_drop: Share = 0.2
     """The drop of robust validation accuracy below its best that counts as collapse, as a fraction."""
+    alignment_drop: Share = 0.5
+    """The relative drop of the alignment (its running mean) below its best that counts as collapse."""
 
 
 def checked(settings: Settings, section: str) -> Settings:

@@ -27,7 +27,7 @@ class TrainerState:
     """The state of a training besides its tensors.
 
     Args:
-        guards: the limits and the running mean of the loss
+        guards: the limits, and the running means that are checked
         step: updates made
         best: the best validation so far
         last: the latest validation
@@ -61,13 +61,15 @@ class TrainerState:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state in a form that JSON can hold."""
-        return asdict(self) | {"guards": {"mean_loss": self.guards.mean_loss}}
+        held = asdict(self)
+        del held["guards"]["settings"]
+        return held
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of a checkpoint."""
         self.step = state["step"]
         self.best, self.last = (Scores(**state[key]) if state[key] else None for key in ("best", "last"))
-        self.guards = Guards(self.guards.settings, state["guards"]["mean_loss"])
+        self.guards = Guards(self.guards.settings, **state["guards"])
 
 
 class CheckpointManager:

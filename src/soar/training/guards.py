@@ -19,15 +19,19 @@ _WATCHED = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass
 class Guards:
-    """The running mean of the loss, and the checks of a training run.
+    """Running means of figures, and the checks of a training run.
 
     Args:
         settings: the limits
-        mean_loss: the running mean, None before the first step
+        mean_loss: the running mean of the loss, None before the first step
+        mean_alignment: the running mean of the alignment of one-step objectives, None before the first step
+        best_alignment: the highest running mean so far
     """
 
     settings: GuardSettings
     mean_loss: float | None = None
+    mean_alignment: float | None = None
+    best_alignment: float = 0.0
 
     def before_update(self, loss: float, grad_norm: float) -> str | None:
         """Check the step before its update, so that the weights never become infinite or NaN.
@@ -55,6 +59,28 @@ class Guards:
             )
         self.mean_loss = _MEMORY * mean + (1 - _MEMORY) * loss
         return None
+
+    def alignment(self, value: float) -> str | None:
+        """Return why the gradients of a one-step attack indicate catastrophic overfitting, once; else None.
+
+        Before robust accuracy collapses, the gradient at the end of the step turns away from that at its
+        start: the loss has become curved just where training looks. No validation is needed to see it.
+
+        Args:
+            value: the mean cosine between the two gradients over the batch; NaN is passed over
+        """
+        if self.settings.overfitting == "off" or math.isnan(value):
+            return None
+        limit = (1 - self.settings.alignment_drop) * self.best_alignment
+        before = value if self.mean_alignment is None else self.mean_alignment
+        self.mean_alignment = _MEMORY * before + (1 - _MEMORY) * value
+        self.best_alignment = max(self.best_alignment, self.mean_alignment)
+        if not self.mean_alignment < limit <= before:
+            return None
+        return (
+            f"catastrophic overfitting: the alignment of gradients fell from {self.best_alignment:.2f} to "
+            f"{self.mean_alignment:.2f}, more than {self.settings.alignment_drop:.0%} (guards.alignment_drop)"
+        )
 
     def overfitting(self, best: float, last: float) -> str | None:
         """Return why the latest validation indicates catastrophic overfitting, or None.

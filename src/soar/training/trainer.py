@@ -7,6 +7,7 @@ numbers, so a run that is killed and resumed gives the same weights, bit for bit
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
@@ -177,6 +178,11 @@ class Trainer:
         rates = self.updates.prepare(step)
         figures = self._agree(self.updates.backward(next(batches), step))
         trouble = self.state.guards.before_update(figures["loss"], figures["grad_norm"])
+        turned = self.state.guards.alignment(figures.get("alignment", math.nan))
+        if turned and self.state.guards.settings.overfitting == "stop":
+            trouble = trouble or turned
+        elif turned:
+            bar.note(f"warning: step {step}: {turned}")
         if trouble:
             return f"step {step}: {trouble}"
         self.updates.apply(step, figures["grad_norm"])

@@ -82,7 +82,7 @@ def training_curves(metrics: Sequence[Row]) -> tuple[Curve, ...]:
 def fired_guards(metrics: Sequence[Row], recipe: Recipe, run: Path) -> tuple[str, ...]:
     """Return the guards that fired, one line each.
 
-    The validations are checked by the guard again; what else ended the training is in its outcome.
+    What was logged is checked by the guards again; what else ended the training is in its outcome.
 
     Args:
         metrics: the rows
@@ -90,8 +90,10 @@ def fired_guards(metrics: Sequence[Row], recipe: Recipe, run: Path) -> tuple[str
         run: the run folder
     """
     guards, found, best = Guards(recipe.guards), [], 0.0
-    for row in metrics if recipe.validation.select == "robust" else ():
-        if row["kind"] == VALIDATION and "robust" in row:
+    for row in metrics:
+        if turned := guards.alignment(row.get("alignment", math.nan)):
+            found.append(f"epoch {row['epoch']:.4g}: {turned}")
+        if recipe.validation.select == "robust" and row["kind"] == VALIDATION and "robust" in row:
             best = max(best, row["robust"])
             overfitting = guards.overfitting(best, row["robust"])
             found += [f"epoch {row['epoch']:.4g}: {overfitting}"] if overfitting else []
