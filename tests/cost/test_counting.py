@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from soar import attacks
-from soar.cost import Counter, count_objective, run_unfooled
+from soar.cost import Counter, count_objective, relative_work, run_unfooled
 from soar.cost.workload import THREAT, Workload, build
 from soar.errors import UserError
 from soar.objectives import OBJECTIVES
@@ -34,6 +34,9 @@ def test_a_counter_counts_only_while_it_is_entered_and_leaves_no_hook() -> None:
         ("mma", {"steps": 3, "bisection_steps": 4}, (9, 5), 16),
         ("foar", {}, (2, 3), 8),
         ("soar", {}, (2, 4), 12),
+        # Start 2, cross-entropy of all images 3, and 7 more for the images with a penalty.
+        ("soar", {"penalty_fraction": 0.25}, (3, 5), 5 + 7 / 4),
+        ("soar", {"penalty_fraction": 0.125}, (3, 5), 5 + 7 / 8),
     ],
 )
 def test_passes_and_work_of_an_update_are_the_arithmetic_of_the_method(
@@ -49,6 +52,11 @@ def test_every_registered_objective_is_counted_with_its_defaults() -> None:
     standard = count_objective("standard")
     for entry in OBJECTIVES:
         assert count_objective(entry.name).work >= standard.work
+
+
+def test_relative_work_is_that_of_pgd_10() -> None:
+    assert relative_work("adversarial", steps=10) == 1
+    assert relative_work("adversarial", steps=1) == pytest.approx(5 / 23, abs=0.002)
 
 
 @pytest.mark.parametrize(

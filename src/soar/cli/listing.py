@@ -6,10 +6,13 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from soar.errors import UserError
+
 if TYPE_CHECKING:
     from soar.registry import Entry
 
 DESCRIPTION = "List objectives, attacks, suites, models, datasets, recipes, studies or tables."
+_COST = "cost of an update: its operations, counted, in those of a PGD-10 update"
 KINDS = ("objectives", "attacks", "suites", "models", "datasets", "recipes", "studies", "tables")
 
 
@@ -19,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the name and the description of each entry, with its options below."""
+    """Print the name and the description of each entry with its options below, and the cost of objectives."""
+    if arguments.kind == "objectives":
+        print(f"{'':<24} {_COST}")
     for name, description, options in _rows(arguments.kind):
         print(f"{name:<24} {description}")
         if options:
@@ -41,7 +46,11 @@ def _rows(kind: str) -> Iterable[tuple[str, str, str]]:
         from soar.data.catalog import DATASETS
 
         return [(entry.name, entry.description, "") for entry in DATASETS]
-    return [(entry.name, entry.description, _options(entry.build)) for entry in _registry(kind)]
+    rows = [(entry.name, entry.description, _options(entry.build)) for entry in _registry(kind)]
+    if kind == "objectives":
+        # One by one, so that each is printed as soon as it is counted.
+        return ((name, f"{_cost(name)}  {description}", options) for name, description, options in rows)
+    return rows
 
 
 def _registry(kind: str) -> Iterable[Entry[Any]]:
@@ -57,6 +66,16 @@ def _registry(kind: str) -> Iterable[Entry[Any]]:
     from soar.evaluation.suites import SUITES  # registers the attacks that open a run, too
 
     return SUITES if kind == "suites" else ATTACKS
+
+
+def _cost(name: str) -> str:
+    """Return what an update of an objective costs, in updates of PGD-10 training."""
+    from soar.cost import relative_work
+
+    try:
+        return f"{relative_work(name):.2f}"
+    except UserError:  # it cannot be built without options that only the user knows
+        return "   -"
 
 
 def _options(build: Callable[..., Any]) -> str:

@@ -29,6 +29,8 @@ from soar.training.validation import attack_of
 STILL_ROBUST = 0.5
 """The assumed share of an attack's passes; images that are misclassified or fooled early save the others."""
 _FEW_IMAGES, _FEW_STEPS = 2, 3
+_UPDATE_IMAGES = 8
+"""so many that the share of a batch which an objective may treat apart comes out as a share"""
 _WARM_UP = 2
 _LEAST, _MOST, _SECONDS = 3, 30, 6.0
 """at least and at most so many updates are timed, otherwise for so many seconds"""
@@ -150,7 +152,7 @@ def count_training(trainer: Trainer) -> TrainingCost:
         trainer: a trainer made for this purpose, which is not fit for training afterward
     """
     with closing(batches_of(trainer)) as batches:
-        few = Batch(*(part[:_FEW_IMAGES] for part in next(batches)))
+        few = Batch(*(part[:_UPDATE_IMAGES] for part in next(batches)))
     return TrainingCost(
         updates=tuple(_count_updates(trainer, few, first, times) for first, times in _phases(trainer)),
         validation=_count_validation(trainer, trainer.validation.steps) if len(trainer.held_out) else None,
