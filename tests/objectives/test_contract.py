@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from soar.errors import UserError
-from soar.objectives import MMA, OBJECTIVES, Adversarial, Objective, Output, Standard, check_objective
+from soar.objectives import MMA, OBJECTIVES, PGI, Adversarial, Objective, Output, Standard, check_objective
 from soar.registry import Entry
 from soar.threat import Linf
 from tests.attacks.problems import TinyNet, images, said
@@ -58,7 +58,7 @@ class Remembering(Standard):
     needs_index = True
 
 
-REMEMBERING: list[type[Objective]] = [Remembering, MMA]
+REMEMBERING: list[type[Objective]] = [Remembering, MMA, PGI]
 
 
 @pytest.mark.parametrize("kind", REMEMBERING)

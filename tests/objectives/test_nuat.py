@@ -39,7 +39,8 @@ def searched(model: nn.Module, x: Tensor, y: Tensor, threat: Threat, weight: flo
         return x + (leaf.detach() + eps * slope.sign() - x).clamp(-eps, eps)
     delta = (leaf.detach() - x).flatten(1) + eps * torch.nn.functional.normalize(slope.flatten(1))
     length = torch.linalg.vector_norm(delta, dim=1, keepdim=True)
-    return x + (delta * (eps / length).clamp(max=1)).reshape(x.shape)
+    moved: Tensor = x + (delta * (eps / length).clamp(max=1)).reshape(x.shape)
+    return moved
 
 
 @for_threats

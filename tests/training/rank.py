@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from soar import distributed
 from soar.errors import UserError
-from soar.objectives import MMA, OBJECTIVES
+from soar.objectives import OBJECTIVES
 from soar.options import literal
 from soar.recipes.settings import GuardSettings
 from soar.threat import Linf
@@ -33,7 +33,6 @@ OPTIONS: dict[str, Any] = globals().get("OPTIONS", {})
 NAMES = [
     *(entry.name for entry in OBJECTIVES),
     "soar penalty_grad_clip=0.01",
-    "elle adaptive=true",
     "adversarial training.weight_perturbation=0.05",
     "mma training.weight_perturbation=0.05",
     "standard training.optimizer=muon",
@@ -55,12 +54,20 @@ def trainer(name: str, run: Path, **options: Any) -> Trainer:
     return small.trainer(run, objective=objective, guards=guards, **changes)
 
 
-def remembering(run: Path) -> tuple[Trainer, torch.Tensor]:
-    """Train beyond the first epoch, when examples come to other processes than before; give all margins."""
-    training = trainer("mma max_margin=0.3", run, max_steps=11, momentum=0.0)
+# What keeps values beyond an update.
+REMEMBERING = ["mma max_margin=0.3", "pgi reset_after=2", "elle adaptive=true training.lr=0.3"]
+
+
+def remembering(name: str, run: Path) -> dict[str, torch.Tensor]:
+    """Train beyond the first epoch, when examples come to other processes than before.
+
+    Returns:
+        The weights and what the objective remembers.
+    """
+    training = trainer(name, run, max_steps=14, momentum=0.0)
     training.fit()
-    assert isinstance(training.objective, MMA)
-    return training, training.objective.margins.table
+    kept = training.objective.get_extra_state()
+    return small.weights(training) | (kept if isinstance(kept, dict) else {"kept": kept})
 
 
 def collectives(world: distributed.World) -> dict[str, Any]:
@@ -125,10 +132,9 @@ def main(*, rank: int, folder: str, port: int) -> None:
             assert trained.updates.wrapped is trained.objective, "the wrapper outlives the process group"
             file = root / f"{name}-{rank}.safetensors"
             safetensors.torch.save_file(small.weights(trained), file)
-        remembered, margins = remembering(root / "remembering")
-        safetensors.torch.save_file(
-            small.weights(remembered) | {"margins": margins}, root / f"remembering-{rank}.safetensors"
-        )
+        for name in REMEMBERING:
+            remembered = remembering(name, root / f"remembering {name}")
+            safetensors.torch.save_file(remembered, root / f"remembering {name}-{rank}.safetensors")
         found["interrupted"] = interrupted(root / "interrupted", rank)
         resumed = trainer("standard", root / "interrupted", resume=True, max_steps=6)
         found["resumed"] = resumed.fit().status

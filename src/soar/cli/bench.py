@@ -36,6 +36,7 @@ OBJECTIVES = (
     "grad-align",
     "elle",
     "nuat",
+    "pgi",
 )
 
 

@@ -11,6 +11,7 @@ from soar.objectives.mma import MMA
 from soar.objectives.nfgsm import NFGSM
 from soar.objectives.nuat import NuAT
 from soar.objectives.objective import OBJECTIVES, Objective, Output
+from soar.objectives.pgi import PGI
 from soar.objectives.qub import QUB
 from soar.objectives.soar import SOAR, SOARPaper
 from soar.objectives.trades import MART, TRADES
@@ -24,6 +25,7 @@ __all__ = [
     "MMA",
     "NFGSM",
     "OBJECTIVES",
+    "PGI",
     "QUB",
     "RSFGSM",
     "SOAR",

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from soar import epsilon, randomness
 from soar.attacks.recall import recalled
-from soar.distributed import current
 from soar.errors import UserError
 from soar.losses import soft_margin
 from soar.model_state import probing
 from soar.objectives import checks
 from soar.objectives.ascent import ascend
 from soar.objectives.inner_passes import statistics
+from soar.objectives.memory import Memory
 from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.prediction import logits_of
 from soar.shapes import per_example
@@ -37,48 +37,6 @@ class Boundary(NamedTuple):
     """the distance to the boundary; 0 for misclassified examples"""
     counts: Tensor
     """1 for examples that are misclassified or have a margin below the limit, 0 for the others"""
-
-
-class Margins:
-    """The margin of every training example from one epoch to the next; 0 for an example never seen.
-
-    The table grows with the highest index it meets. Processes that train together exchange their margins,
-    because each sees other examples in the next epoch.
-
-    >>> margins = Margins()
-    >>> margins.store(torch.tensor([2, 0]), torch.tensor([0.5, 0.25]))
-    >>> margins.of(torch.tensor([0, 1, 2, 9]))
-    tensor([0.2500, 0.0000, 0.5000, 0.0000])
-    """
-
-    def __init__(self) -> None:
-        self.table = torch.zeros(0)
-
-    def of(self, index: Tensor) -> Tensor:
-        """Return the margins of examples, on the device of the index.
-
-        Args:
-            index: identity of each example
-        """
-        wanted = index.cpu()
-        known = wanted < len(self.table)
-        found = torch.zeros(len(wanted))
-        found[known] = self.table[wanted[known]]
-        return found.to(index.device)
-
-    def store(self, index: Tensor, values: Tensor) -> None:
-        """Store the margins of examples, and those that other processes have found.
-
-        Args:
-            index: identity of each example
-            values: one margin per example
-        """
-        pairs = current().gather((index.cpu(), values.detach().cpu().to(self.table.dtype)))
-        index, values = (torch.cat(parts) for parts in zip(*pairs, strict=True))
-        missing = int(index.max()) + 1 - len(self.table)
-        if missing > 0:
-            self.table = torch.cat([self.table, self.table.new_zeros(missing)])
-        self.table[index] = values
 
 
 @OBJECTIVES.register("mma")
@@ -131,7 +89,7 @@ class MMA(Objective):
             bisection_steps,
             clean_loss_fraction,
         )
-        self.margins = Margins()
+        self.margins = Memory()
         limits = self.required_threat()
         smallest, largest = self.limits(limits)
         if isinstance(limits, Linf) and largest > 1:

@@ -24,10 +24,24 @@ class Step(NamedTuple):
     """of the cross-entropy where it began"""
 
 
+def gradient_at(model: nn.Module, points: Tensor, y: Tensor) -> Tensor:
+    """Return the gradient of the cross-entropy by the pixels, in one forward and one backward pass.
+
+    Args:
+        model: used in eval mode, without parameter gradients, and left as it was
+        points: where it is taken
+        y: true classes
+    """
+    with probing(model):
+        _, gradient = input_gradient(
+            lambda images: cross_entropy(precise(logits_of(model, images)), y), points.detach()
+        )
+    # NaN would spoil the whole batch; zero only costs the example this step.
+    return gradient.nan_to_num(nan=0.0)
+
+
 def step_from(model: nn.Module, threat: Threat, start: Tensor, y: Tensor, length: float) -> Step:
     """Take one step of steepest ascent of the cross-entropy, within the pixel range but not the ball.
-
-    One forward and one backward pass.
 
     Args:
         model: used in eval mode, without parameter gradients, and left as it was
@@ -36,12 +50,7 @@ def step_from(model: nn.Module, threat: Threat, start: Tensor, y: Tensor, length
         y: true classes
         length: the length of the step
     """
-    with probing(model):
-        _, gradient = input_gradient(
-            lambda points: cross_entropy(precise(logits_of(model, points)), y), start.detach()
-        )
-    # NaN would spoil the whole batch; zero only costs the example this step.
-    gradient = gradient.nan_to_num(nan=0.0)
+    gradient = gradient_at(model, start, y)
     return Step((start + length * threat.ascent(gradient)).clamp_(0, 1).detach(), gradient)
 
 
