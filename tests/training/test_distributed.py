@@ -99,9 +99,9 @@ def test_what_is_remembered_is_that_of_one_process_on_every_process(
     weights = small.network().state_dict()
     for key, tensor in alone.items():
         # What is kept has fewer digits, or is a small difference of losses.
-        kept = {"rtol": 2e-3 if tensor.dtype == torch.float16 else 1e-6, "atol": 0.0}
-        tolerance = {"rtol": 1e-9, "atol": 1e-12} if key in weights else kept
-        torch.testing.assert_close(both[0][key], tensor, **tolerance)
+        kept = (2e-3 if tensor.dtype == torch.float16 else 1e-6, 0.0)
+        rtol, atol = (1e-9, 1e-12) if key in weights else kept
+        torch.testing.assert_close(both[0][key], tensor, rtol=rtol, atol=atol)
     saved = checkpoints.load(newest(together / f"remembering {name}")).trainer["objective"]["_extra_state"]
     for key, tensor in (saved if isinstance(saved, dict) else {"kept": saved}).items():
         assert torch.equal(tensor, both[0][key])
