@@ -19,6 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from soar import distributed
 from soar.errors import UserError
 from soar.objectives import MMA, OBJECTIVES
+from soar.options import literal
 from soar.recipes.settings import GuardSettings
 from soar.threat import Linf
 from soar.training.trainer import Trainer
@@ -34,17 +35,19 @@ NAMES = [
     "soar penalty_grad_clip=0.01",
     "adversarial training.weight_perturbation=0.05",
     "mma training.weight_perturbation=0.05",
+    "standard training.optimizer=muon",
     "soar penalty_grad_clip=0.01 training.weight_perturbation=0.05",
 ]
 
 
 def trainer(name: str, run: Path, **options: Any) -> Trainer:
     """Train a registered objective, in float64 and without BatchNorm; options may be of training, too."""
-    model = small.network(dtype=torch.float64)
+    make = small.deep_network if "muon" in name else small.network
+    model = make(dtype=torch.float64)
     kind, *settings = name.split()
     chosen = dict(setting.split("=") for setting in settings)
     own = {field: text for field, text in chosen.items() if not field.startswith("training.")}
-    rest = {field.removeprefix("training."): float(chosen[field]) for field in chosen.keys() - own.keys()}
+    rest = {field.removeprefix("training."): literal(chosen[field]) for field in chosen.keys() - own.keys()}
     objective = OBJECTIVES.build(kind, own, model, Linf("8/255"), seed=3)
     changes = {"max_steps": 3, "accumulation_steps": 2, "ema_decay": 0.9, "lr": 0.02} | rest | options
     guards = GuardSettings(explosion=1e9, overfitting="off")

@@ -52,6 +52,14 @@ def network(*, seed: int = 0, dtype: torch.dtype = torch.float32) -> nn.Module:
         return nn.Sequential(*layers).to(dtype)
 
 
+def deep_network(*, dtype: torch.dtype = torch.float32) -> nn.Sequential:
+    """A second convolution, for Muon."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layers = nn.Conv2d(1, 3, 3), nn.Softplus(), nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(16, 2)
+        return nn.Sequential(*layers).to(dtype)
+
+
 def settings(**changes: Any) -> TrainingSettings:
     return TrainingSettings(**({"epochs": 3, "batch_size": 8, "lr": 0.1, "num_workers": 0} | changes))
 
@@ -86,7 +94,8 @@ def trainer(
 
 
 def weights(trained: Trainer) -> dict[str, Tensor]:
-    return {name: x.clone() for name, x in trained.objective.model.state_dict().items()}
+    found = trained.objective.model.state_dict()
+    return {name: x.clone(memory_format=torch.contiguous_format) for name, x in found.items()}
 
 
 def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:

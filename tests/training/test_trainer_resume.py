@@ -94,6 +94,13 @@ class TestResume:
         assert after == before
 
 
+class TestResumeWithMuon(TestResume):
+    changes: dict[str, Any] = {"optimizer": "muon", "ema_decay": 0.9}  # noqa: RUF012
+
+    def objective(self) -> small.Plain:
+        return small.Plain(small.deep_network(), Linf("8/255"))
+
+
 def test_a_fresh_start_in_a_used_folder_is_refused(tmp_path: Path) -> None:
     small.trainer(tmp_path, max_steps=1).fit()
     before = (tmp_path / "metrics.jsonl").read_text()

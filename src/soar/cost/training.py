@@ -227,7 +227,8 @@ def _count_validation(trainer: Trainer, steps: int) -> PhaseCost:
 def _update(trainer: Trainer, batch: Batch, step: int, within: AbstractContextManager[object]) -> None:
     """Do all the work of an update within a context, with a learning rate of 0, so that the weights stay.
 
-    The labels are the predictions of the network, made clear; see `sharpen`.
+    Only Muon still rescales its filters. The labels are the predictions of the network, made clear; see
+    `sharpen`.
     """
     updates = trainer.updates
     trainer.objective.train()

@@ -20,7 +20,7 @@ Settings = TypeVar("Settings", "TrainingSettings", "ValidationSettings", "GuardS
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """Stochastic gradient descent: how long, how fast, in what precision, saved how often."""
+    """The training: how long, how fast, in what precision, saved how often."""
 
     epochs: Count
     """How often every training example is seen."""
@@ -28,14 +28,16 @@ class TrainingSettings:
     """Examples per update, summed over all processes and micro-batches."""
     accumulation_steps: Count = 1
     """Split each batch into this many micro-batches, to fit a smaller memory."""
+    optimizer: Literal["sgd", "muon"] = "sgd"
+    """Muon orthogonalizes the updates of all convolutions but the first; SGD at lr / 2 does the rest."""
     lr: Positive
-    """The highest learning rate; the schedule multiplies it."""
+    """The highest learning rate; the schedule multiplies it. 0.1 is usual for Muon."""
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.9
-    """Momentum of SGD."""
+    """Momentum of SGD; what Muon orthogonalizes has momentum 0.6."""
     nesterov: bool = False
-    """Nesterov's form of momentum."""
+    """Nesterov's form of SGD's momentum."""
     weight_decay: NotNegative = 2e-4
-    """The l2 penalty's factor, applied to every parameter."""
+    """The l2 penalty's factor, applied to every parameter that SGD updates."""
     schedule: Literal["constant", "step", "cosine", "one-cycle"] = "one-cycle"
     """The learning rate schedule, applied per update."""
     milestones: tuple[Positive, ...] = ()

@@ -41,7 +41,7 @@ class _Interrupted(Exception):  # noqa: N818 - not an error
 
 
 class Trainer:
-    """Minimize an objective by SGD, with validation, guards and checkpoints.
+    """Minimize an objective by SGD or Muon, with validation, guards and checkpoints.
 
     Args:
         objective: holds the model and the threat; data-parallel training wraps the objective

@@ -1,4 +1,4 @@
-"""One update of the weights: rates, gradients, clipping, SGD, moving average."""
+"""One update of the weights: rates, gradients, clipping, optimizer, moving average."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from soar.model_state import placement
 from soar.objectives.inner_passes import statistics
 from soar.recipes.settings import TrainingSettings
 from soar.training import schedules
+from soar.training.muon import Muon
 from soar.training.weights import Average, memory_layout, perturbed_weights
 
 if TYPE_CHECKING:
     from soar.data import Batch
     from soar.objectives import Objective
+
+_OPTIMIZERS = {"sgd": torch.optim.SGD, "muon": Muon}
 
 
 class Updates:
@@ -65,7 +68,7 @@ class Updates:
         objective.model.to(memory_format=self.layout)  # type: ignore[call-overload]
         self.dtype = placement(objective.model)[1]
         self.parameters = [x for x in objective.parameters() if x.requires_grad]
-        self.optimizer = torch.optim.SGD(
+        self.optimizer = _OPTIMIZERS[settings.optimizer](
             self.parameters,
             lr=settings.lr,
             momentum=settings.momentum,
