@@ -46,6 +46,8 @@ def test_what_has_no_effect_has_no_part_in_it(flags: tuple[str, ...]) -> None:
         ("--validation.steps", "2"),
         ("--guards.explosion", "11"),
         ("--optimizer", "muon"),
+        ("--minutes", "1"),
+        ("--clock", "cpu"),
     ],
 )
 def test_what_has_an_effect_has_a_part_in_it(flags: tuple[str, ...]) -> None:
