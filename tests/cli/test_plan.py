@@ -38,6 +38,16 @@ def test_a_plan_tells_the_work_and_the_time_and_leaves_no_folder(
     assert not [*folder.iterdir()]
 
 
+def test_a_plan_of_minutes_tells_what_they_allow(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--minutes", "1.5", "--training.max_steps", "100000000", "--tflops", "0.001"]
+    assert main([*PLAN, *flags]) == 0
+    told = rows(capsys.readouterr().out)
+    assert re.fullmatch(r"about [\d,]+ in 1.5 minutes, \S+ epochs", told["updates"])
+    assert told["time"].startswith("1:30 min, "), "the last validation is short"
+    assert main([*PLAN, "--minutes", "0.1", "--clock", "cpu"]) == 0
+    assert "(measured here: cpu, 1 thread, CPU time, " in rows(capsys.readouterr().out)["time"]
+
+
 def test_an_assumed_rate_is_called_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*PLAN, "--tflops", "0.000001"]) == 0
     told = rows(capsys.readouterr().out)

@@ -35,6 +35,11 @@ name = "trained in"
 kind = "record"
 what = "seconds"
 
+[[columns]]
+name = "CPU time"
+kind = "record"
+what = "cpu_seconds"
+
 [[rows]]
 name = "plain"
 recipe = "demo-standard"
@@ -62,7 +67,8 @@ def test_a_study_trains_attacks_and_compares(study: Path, capsys: pytest.Capture
     assert "Do these two differ?" in shown and "careful" in shown and "transfer" in shown
     rows = cells(study)
     assert list(rows) == ["plain", "careful"]
-    assert list(rows["careful"]) == ["clean", "FGSM", "worst case", "transfer", "trained in"]
+    assert list(rows["careful"]) == ["clean", "FGSM", "worst case", "transfer", "trained in", "CPU time"]
+    assert rows["careful"]["CPU time"]["values"][0] > 0
     assert "values" not in rows["plain"]["transfer"] and 0 <= rows["careful"]["transfer"]["values"][0] <= 100
     assert len(rows["careful"]["worst case"]["correct"]) == 12
     assert (study / "study.txt").read_text() in shown

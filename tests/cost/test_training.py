@@ -61,6 +61,27 @@ def test_an_assumed_rate_gives_operations_divided_by_it() -> None:
     assert assumed.validation_share == pytest.approx(5 / 35)
 
 
+def test_a_time_is_filled_with_updates_and_the_validations_between_them() -> None:
+    # An update takes 2 s, and a tenth of the half of a validation that is needed, 0.2 s.
+    short = cost().within(220.0, period=10)
+    assert (short.number, short.validation and short.validation.times) == (100, 10)
+    assert short.seconds == pytest.approx(220.0)
+    odd = cost().within(231.0, period=10)
+    assert (odd.number, odd.validation and odd.validation.times) == (105, 11), "the last comes on top"
+    assert cost().within(220.0, period=10, most=7).number == 7
+    assert cost().within(0.001, period=10).number == 1
+
+
+def test_each_kind_of_update_has_its_share_of_the_time() -> None:
+    first, second = (
+        PhaseCost(times=times, images=8, forwards=1, backwards=1, flop=1.0, seconds=seconds)
+        for times, seconds in ((1, 2.0), (3, 4.0))
+    )
+    both = TrainingCost(updates=(first, second), validation=None, updates_per_epoch=4, parameters=1)
+    assert [phase.times for phase in both.within(80.0, period=4).updates] == [10, 15]
+    assert [phase.times for phase in both.within(80.0, period=4, most=12).updates] == [10, 2]
+
+
 def test_more_processes_send_more() -> None:
     assert [cost(processes=n).exchanged for n in (1, 2, 8)] == [0, 4000, 7000]
 

@@ -37,6 +37,13 @@ def test_a_training_that_stops_early_is_short() -> None:
     assert train_seconds(short) == pytest.approx(ratio * train_seconds(recipe))
 
 
+def test_a_training_of_minutes_takes_that_long_unless_it_stops_early() -> None:
+    name, stop = "cifar10-standard-small", ["--max_steps", "30"]
+    assert train_seconds(recipes.load(name, ["--minutes", "2.5"]), "cuda") == 150
+    early = recipes.load(name, ["--minutes", "1000", *stop])
+    assert train_seconds(early) == pytest.approx(train_seconds(recipes.load(name, stop)))
+
+
 def test_attacks_take_as_long_as_their_budget() -> None:
     recipe = SMALL.networks["adv"].recipe
 

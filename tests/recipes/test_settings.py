@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,8 @@ def test_a_recipe_section_becomes_settings() -> None:
     ("changes", "message"),
     [
         ({"epochs": 0}, r"training.epochs: got 0, expected `int` >= 1 \(flag --training.epochs\)"),
+        ({"minutes": 0.0}, r"training.minutes: got 0.0, expected `float` > 0.0"),
+        ({"minutes": math.inf}, r"training.minutes: got inf, expected a finite number"),
         ({"lr": -1.0}, r"training.lr: got -1.0, expected `float` > 0.0"),
         ({"momentum": 1.0}, r"training.momentum: got 1.0, expected `float` < 1.0"),
         ({"schedule": "cosin"}, "training.schedule: got 'cosin', expected one of constant, step"),

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import safetensors.torch
 import torch
@@ -18,10 +19,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 from soar import distributed
 from soar.errors import UserError
-from soar.objectives import OBJECTIVES
+from soar.objectives import OBJECTIVES, Output
 from soar.options import literal
 from soar.recipes.settings import GuardSettings
 from soar.threat import Linf
+from soar.training import stopwatch
 from soar.training.trainer import Trainer
 from soar.training.updates import Updates
 from tests.training import small
@@ -118,6 +120,34 @@ def interrupted(run: Path, rank: int) -> str:
     return f"{result.status} by {result.reason} after {result.steps}"
 
 
+def timed(run: Path, rank: int) -> list[float]:
+    """Train for a minute of which an update takes four seconds here and eight there; give the rates."""
+    times = {"wall": 0.0}
+
+    class Slow(small.Plain):
+        def compute(self, x: torch.Tensor, y: torch.Tensor, index: torch.Tensor, step: int) -> Output:
+            times["wall"] += 4 + 4 * rank
+            return super().compute(x, y, index, step)
+
+    objective = Slow(small.network(), Linf("8/255"))
+    with patch.object(stopwatch, "read", lambda _: times["wall"]):
+        return _rates(small.trainer(run, objective=objective, epochs=10, minutes=1.0))
+
+
+def _rates(made: Trainer) -> list[float]:
+    rates: list[float] = []
+    prepare = made.updates.prepare
+
+    def noted(position: int) -> dict[str, float]:
+        found = prepare(position)
+        rates.append(found["lr"])
+        return found
+
+    made.updates.prepare = noted  # type: ignore[method-assign]
+    made.fit()
+    return rates
+
+
 def main(*, rank: int, folder: str, port: int) -> None:
     torch.set_num_threads(1)
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
@@ -138,6 +168,7 @@ def main(*, rank: int, folder: str, port: int) -> None:
         found["interrupted"] = interrupted(root / "interrupted", rank)
         resumed = trainer("standard", root / "interrupted", resume=True, max_steps=6)
         found["resumed"] = resumed.fit().status
+        found["timed"] = timed(root / "timed", rank)
         validated = small.trainer(root / "batchnorm", objective=batch_norm(), max_steps=3)
         found["scores"] = vars(validated.fit().last_scores)
         found["statistics"] = [buffer.tolist() for buffer in validated.objective.model.buffers()]

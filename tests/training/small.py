@@ -18,7 +18,7 @@ from soar.threat import Linf
 from soar.training.trainer import Trainer
 from soar.training.validation import Scores
 
-WALL_CLOCK_FIELDS = ("seconds", "images_per_second")
+WALL_CLOCK_FIELDS = ("seconds", "cpu_seconds", "images_per_second")
 """the only fields in which a resumed run differs from an uninterrupted one"""
 
 

@@ -142,6 +142,15 @@ def test_a_signal_to_one_process_stops_both_after_the_same_step(together: Path, 
     assert len(ours.trainer["generators"]) == 2, "every process has its generators back"
 
 
+def test_processes_of_unequal_pace_agree_on_the_time(together: Path) -> None:
+    """Six seconds an update on the average: every sixth of sixty updates of the schedule, ten in a minute."""
+    rates = [found(together, r)["timed"] for r in range(2)]
+    assert rates[0] == rates[1]
+    rising = [(place + 1) / 18 for place in (0, 6, 12)]
+    falling = [1 - (place - 18) / 42 for place in range(18, 60, 6)]
+    assert rates[0] == pytest.approx([0.1 * rate for rate in (*rising, *falling)])
+
+
 def test_what_was_validated_is_what_was_saved(together: Path) -> None:
     """With BatchNorm each process has its own statistics; those of rank 0 are judged and saved."""
     scores = [found(together, r)["scores"] for r in range(2)]

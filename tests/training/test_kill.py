@@ -133,7 +133,7 @@ def contents(run: Path) -> dict[str, Any]:
         name = str(path.relative_to(run))
         if path.name in ("state.json", "outcome.json"):
             found[name] = json.loads(path.read_text())
-            del found[name]["seconds"]
+            del found[name]["seconds"], found[name]["cpu_seconds"]
             # The state's own digest counts the seconds too.
             found[name].get("sha256", {}).pop("state.json", None)
         elif path.name == "metrics.jsonl":

@@ -179,7 +179,8 @@ def test_a_loss_that_is_not_a_number_stops_before_the_weights_are_touched(tmp_pa
     result = trainer.fit()
     assert (result.status, result.steps) == ("stopped", 7)
     assert result.reason == "step 7: the loss is nan"
-    assert Outcome.load(tmp_path) == ("stopped", result.reason, round(result.seconds, 1))
+    times = round(result.seconds, 1), round(result.cpu_seconds, 1)
+    assert Outcome.load(tmp_path) == Outcome("stopped", result.reason, *times)
     assert all(x.isfinite().all() for x in small.weights(trainer).values())
     newest = checkpoints.newest_usable(tmp_path)
     assert newest is not None

@@ -174,7 +174,8 @@ def test_batch_norm_counts_what_the_perturbed_weights_see() -> None:
 def test_perturbation_can_begin_later(step: int, looks: int) -> None:
     model = Passes()
     made = updates(Standard(model), weight_perturbation=0.01, weight_perturbation_after=1.5)
-    made.backward(batch(), step)
+    made.prepare(step)
+    made.backward(batch(), 0)
     assert model.modes == [True] * looks
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,12 +75,24 @@ def _measured(trainer: Trainer, arguments: argparse.Namespace) -> tuple[Training
     from soar.cost.training import count_training, measure_training
 
     if arguments.tflops is not None:
-        return count_training(trainer).at_rate(arguments.tflops), "assumed"
+        return _within_minutes(count_training(trainer).at_rate(arguments.tflops), trainer), "assumed"
     if trainer.world.is_main and not arguments.quiet:
         print("measuring a few updates ...", file=sys.stderr)
     device, threads = trainer.device.type, torch.get_num_threads()
     place = f"cpu, {threads} {'thread' if threads == 1 else 'threads'}" if device == "cpu" else device
-    return measure_training(trainer), f"measured here: {place}"
+    is_cpu_time = trainer.training.minutes is not None and trainer.training.clock == "cpu"
+    cost = measure_training(trainer, time.process_time if is_cpu_time else time.perf_counter)
+    origin = f"measured here: {place}{', CPU time' if is_cpu_time else ''}"
+    return _within_minutes(cost, trainer), origin
+
+
+def _within_minutes(cost: TrainingCost, trainer: Trainer) -> TrainingCost:
+    """Return the cost of what the recipe's minutes allow, where it has any."""
+    settings = trainer.training
+    if settings.minutes is None:
+        return cost
+    period = trainer.validation.every * trainer.steps_per_epoch
+    return cost.within(60 * settings.minutes, period, settings.max_steps)
 
 
 def _rows(
@@ -94,7 +107,7 @@ def _rows(
         *([("start", start)] if start else []),
         ("objective", f"{recipe.objective['name']} within {trainer.threat}"),
         ("batches", f"{batch} images{each}, {cost.updates_per_epoch:,} per epoch"),
-        ("updates", f"{cost.number:,} in {cost.epochs:g} epochs"),
+        ("updates", _number_of_updates(cost, trainer.training.minutes)),
         *_updates(cost),
         *_validation(cost),
     ]
@@ -109,6 +122,12 @@ def _rows(
     rows.append(("arithmetic", f"{cost.flop / 1e12:,.4g} TFLOP in all"))
     rows.append(("time", f"{whole} ({origin}, {rate} GFLOP/s{' per process' if shared else ''})"))
     return rows
+
+
+def _number_of_updates(cost: TrainingCost, minutes: float | None) -> str:
+    if minutes is None:
+        return f"{cost.number:,} in {cost.epochs:g} epochs"
+    return f"about {cost.number:,} in {minutes:g} minutes, {cost.epochs:.3g} epochs"
 
 
 def _updates(cost: TrainingCost) -> list[tuple[str, str]]:

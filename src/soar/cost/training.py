@@ -8,6 +8,7 @@ of a few real updates and a short attack here, or follow from an assumed rate.
 
 from __future__ import annotations
 
+import math
 import statistics
 import sys
 import time
@@ -135,6 +136,29 @@ class TrainingCost:
         """
         return 4 * self.parameters * 2 * (self.processes - 1) / self.processes
 
+    def within(self, seconds: float, period: int, most: int | None = None) -> TrainingCost:
+        """Return the cost of as many updates as there is time for, each kind with its share of the time.
+
+        The validations in between take part of the time; the last one comes on top.
+
+        Args:
+            seconds: the time for updates, whose own seconds must be known
+            period: updates between two validations
+            most: the largest number of updates
+        """
+        validation, left = self.validation, math.inf if most is None else most
+        pause = 0.0 if validation is None else (validation.seconds or 0.0) * validation.needed / period
+        updates = []
+        for phase in self.updates:
+            each = (phase.seconds or 0.0) + pause
+            times = min(left, max(1, round(seconds * phase.times / self.number / each)))
+            updates.append(replace(phase, times=int(times)))
+            left -= times
+        if validation is not None:
+            number = sum(phase.times for phase in updates)
+            validation = replace(validation, times=_validations(number, period))
+        return replace(self, updates=tuple(updates), validation=validation)
+
     def at_rate(self, tflops: float) -> TrainingCost:
         """Return the cost where every process does `tflops` x 10^12 operations per second."""
 
@@ -147,6 +171,8 @@ class TrainingCost:
 
 def count_training(trainer: Trainer) -> TrainingCost:
     """Count the passes and operations of a training run on a few images; nothing is timed or written.
+
+    A run of `minutes` is counted as one of `epochs`; `TrainingCost.within` tells what time allows.
 
     Args:
         trainer: a trainer made for this purpose, which is not fit for training afterward
@@ -189,11 +215,22 @@ def measure_training(trainer: Trainer, clock: Clock = time.perf_counter) -> Trai
 
 def _phases(trainer: Trainer) -> list[tuple[int, int]]:
     """Return the first update and the number of updates of each part whose updates cost alike."""
-    settings, total = trainer.training, trainer.total_steps
+    settings, total = trainer.training, _steps(trainer)
     begin = round(settings.weight_perturbation_after * trainer.steps_per_epoch)
     if not settings.weight_perturbation or not 0 < begin < total:
         return [(0, total)]
     return [(0, begin), (begin, total - begin)]
+
+
+def _steps(trainer: Trainer) -> int:
+    """Return the number of updates, in a run of `minutes` that of its schedules."""
+    whole, most = trainer.length.schedule_steps, trainer.training.max_steps
+    return whole if most is None or trainer.training.minutes else min(whole, most)
+
+
+def _validations(steps: int, period: int) -> int:
+    """Return the number of validations: one after every period, and one at the end."""
+    return -(-steps // period)
 
 
 def _count_updates(trainer: Trainer, few: Batch, step: int, times: int) -> PhaseCost:
@@ -217,7 +254,7 @@ def _count_validation(trainer: Trainer, steps: int) -> PhaseCost:
         forwards, backwards = _validate(trainer, images, steps)
     period = trainer.validation.every * trainer.steps_per_epoch
     return PhaseCost(
-        times=-(-trainer.total_steps // period),  # after every period, and at the end
+        times=_validations(_steps(trainer), period),
         images=examples,
         forwards=forwards,
         backwards=backwards,

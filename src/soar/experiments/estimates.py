@@ -5,6 +5,7 @@ Good to a factor of two; how fast a machine really is becomes known once it has 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -36,7 +37,7 @@ _UNKNOWN = 1e8
 
 
 def training_images(recipe: Recipe) -> int:
-    """Return how many images a training sees, each as often as it is seen.
+    """Return how many images are seen in all epochs together, each as often as it is seen.
 
     >>> from soar.recipes import load
     >>> training_images(load("cifar10-standard", ["--epochs", "2"]))
@@ -52,8 +53,12 @@ def training_images(recipe: Recipe) -> int:
 
 def train_seconds(recipe: Recipe, device: str = "cpu") -> float:
     """Return how long a training run may take."""
-    work = training_images(recipe) * _update_work(recipe.objective)
-    return work * _seconds(recipe.model, _shape(recipe), device)
+    training = recipe.training
+    each = _update_work(recipe.objective) * _seconds(recipe.model, _shape(recipe), device)
+    if training.minutes is None:
+        return training_images(recipe) * each
+    most = math.inf if training.max_steps is None else training.max_steps * training.batch_size
+    return min(60 * training.minutes, most * each)
 
 
 def _update_work(objective: Mapping[str, Any]) -> float:

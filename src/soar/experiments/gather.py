@@ -14,6 +14,8 @@ from soar.experiments.jobs import Ending
 from soar.experiments.requests import Request, requests
 from soar.experiments.result import SECONDS, Cell, Result
 
+_TIMES = (SECONDS, "cpu_seconds")
+
 
 def gather(
     experiment: Experiment,
@@ -101,9 +103,10 @@ def _recorded(what: str, run: Path) -> dict[str, Any] | None:
     """Return a number that training itself has written; None where it has not."""
     from soar.training.result import Outcome
 
-    if what == SECONDS:
+    if what in _TIMES:
         outcome = Outcome.load(run)
-        return {"value": outcome.seconds} if outcome else None
+        taken = getattr(outcome, what) if outcome else None
+        return None if taken is None else {"value": taken}
     scores = validation_scores(run)
     return {"value": 100 * scores[what]} if what in scores else None
 
@@ -124,7 +127,7 @@ def _data(experiment: Experiment) -> str:
 
 def _units(experiment: Experiment) -> dict[str, str]:
     columns = {name: one for row in experiment.rows for name, one in row.columns.items()}
-    times = {name: SECONDS for name, one in columns.items() if one.options.get("what") == SECONDS}
+    times = {name: SECONDS for name, one in columns.items() if one.options.get("what") in _TIMES}
     ratios = {
         name: "ratio" for name, one in columns.items() if one.kind == "cost" and experiment.unit == "percent"
     }

@@ -10,8 +10,6 @@ from soar.recipes import Recipe
 from soar.runs import start_weights
 
 _WITHOUT_EFFECT = ("save_minutes", "save_steps", "num_workers")
-# At these values training is what it is without the field, so networks trained without it are found.
-_NEUTRAL = {"optimizer": "sgd"}
 
 
 def recipe_hash(recipe: Recipe, start: str = "") -> str:
@@ -41,9 +39,6 @@ def recipe_hash(recipe: Recipe, start: str = "") -> str:
     del table["description"]
     for name in _WITHOUT_EFFECT:
         table["training"].pop(name, None)
-    for name, value in _NEUTRAL.items():
-        if table["training"][name] == value:
-            del table["training"][name]
     if start or recipe.training.start_from:
         outside = recipe.training.start_from or ""
         table["training"]["start_from"] = start or start_weights(outside).sha256[:16]

@@ -24,6 +24,10 @@ class TrainingSettings:
 
     epochs: Count
     """How often every training example is seen."""
+    minutes: Positive | None = None
+    """Train for this long instead; all that is counted in epochs is stretched to it."""
+    clock: Literal["wall", "cpu"] = "wall"
+    """What `minutes` counts: "cpu" counts the CPU time of the process, fair on a busy machine."""
     batch_size: Count
     """Examples per update, summed over all processes and micro-batches."""
     accumulation_steps: Count = 1
@@ -134,8 +138,8 @@ def checked(settings: Settings, section: str) -> Settings:
 
 
 def _check_training(settings: TrainingSettings, section: str) -> None:
-    for name in ("lr", "weight_decay", "weight_perturbation"):
-        if math.isinf(getattr(settings, name)):
+    for name in ("lr", "weight_decay", "weight_perturbation", "minutes"):
+        if math.isinf(getattr(settings, name) or 0.0):
             raise UserError(f"{section}.{name}: got inf, expected a finite number (flag --{section}.{name})")
     if settings.schedule == "step" and not settings.milestones:
         raise UserError(

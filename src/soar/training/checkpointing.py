@@ -16,6 +16,7 @@ from soar.errors import UserError
 from soar.locks import run_lock
 from soar.progress import Progress
 from soar.training.guards import Guards
+from soar.training.stopwatch import Stopwatch
 from soar.training.tracking import MetricsFile, Sink
 from soar.training.updates import Updates
 from soar.training.validation import Scores
@@ -100,12 +101,8 @@ class CheckpointManager:
         self._held = ExitStack()
         self._saved: tuple[int, Scores | None] = (0, None)
         self._saved_best: Scores | None = None
-        self._saved_at = self._began = time.monotonic()
-
-    @property
-    def seconds(self) -> float:
-        """Wall-clock time of the training, over all its sessions."""
-        return time.monotonic() - self._began
+        self._saved_at = time.monotonic()
+        self.stopwatch = Stopwatch()
 
     @property
     def epoch(self) -> float:
@@ -125,6 +122,7 @@ class CheckpointManager:
             UserError: when the folder holds a training and `resume` is not set, when another process trains
                 there, or when its checkpoints belong to other settings
         """
+        self.stopwatch.start()
         world.on_main(lambda: self._held.enter_context(run_lock(self.run)))
         snapshot = world.on_main(lambda: checkpoints.open_run(self.run, resume=resume))
         if snapshot is not None:
@@ -134,7 +132,7 @@ class CheckpointManager:
 
     def log(self, row: dict[str, float | str]) -> None:
         """Write a row of metrics to every sink."""
-        whole = {"epoch": self.epoch} | row | {"seconds": round(self.seconds, 3)}
+        whole = {"epoch": self.epoch} | row | {name: round(x, 3) for name, x in self._times().items()}
         for sink in self._all_sinks():
             try:
                 sink.log(self.state.step, whole)
@@ -197,8 +195,8 @@ class CheckpointManager:
                 "data": {"epoch": epoch, "batch": batch} | dict(self.identity),
                 "selection": self.rule,
                 "metrics_rows": self.metrics.rows,
-                "seconds": self.seconds,
-            },
+            }
+            | self._times(),
         )
         checkpoints.save(self.run, snapshot)
         # The checkpoint is there and records itself which one is the best; tidying is tried again next time.
@@ -232,7 +230,10 @@ class CheckpointManager:
             self.updates.restore_generators(generators[world.rank])
         self.state.load_state_dict(state)
         self._saved, self._saved_best = (self.state.step, self.state.last), self.state.best
-        self._began -= state["seconds"]
+        self.stopwatch.start(wall=state["seconds"], cpu=state.get("cpu_seconds", 0.0))
+
+    def _times(self) -> dict[str, float]:
+        return {"seconds": self.stopwatch.seconds("wall"), "cpu_seconds": self.stopwatch.seconds("cpu")}
 
     def _all_sinks(self) -> list[Sink]:
         return [self.metrics, *self.sinks] if self.metrics is not None else []

@@ -29,6 +29,7 @@ class FitResult:
         best_scores: its validation; None without held-out examples
         last_scores: the latest validation
         seconds: wall-clock time, over all sessions of the run
+        cpu_seconds: CPU time of the main process and all its threads, over all sessions of the run
     """
 
     status: Status
@@ -38,14 +39,23 @@ class FitResult:
     best_scores: Scores | None
     last_scores: Scores | None
     seconds: float
+    cpu_seconds: float
 
 
 class Outcome(NamedTuple):
-    """How a training ended, as its run folder records it; there is none while it can go on."""
+    """How a training ended, as its run folder records it; there is none while it can go on.
+
+    Args:
+        status: "finished" or "stopped"
+        reason: the guard's reason; empty when finished
+        seconds: wall-clock time, over all sessions of the run
+        cpu_seconds: CPU time of the main process, over all sessions; None in files that lack it
+    """
 
     status: str
     reason: str
     seconds: float
+    cpu_seconds: float | None = None
 
     def save(self, run: Path) -> None:
         """Write it into the run folder, whole or not at all."""

@@ -1,4 +1,4 @@
-"""Schedules of the learning rate and of the radius of the threat."""
+"""Schedules of the learning rate and of the radius of the threat, over the updates of all epochs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lr_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> fl
 
     Args:
         settings: the schedule and its numbers
-        step: updates made before this one
+        step: updates made before this one; see `Length.position`
         steps_per_epoch: updates per epoch
 
     >>> cosine = TrainingSettings(epochs=2, batch_size=1, lr=1, schedule="cosine")
@@ -57,7 +57,7 @@ def eps_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> F
 
     Args:
         settings: the length of the warm-up
-        step: updates made before this one
+        step: updates made before this one; see `Length.position`
         steps_per_epoch: updates per epoch
 
     >>> settings = TrainingSettings(epochs=9, batch_size=1, lr=1, eps_warmup_epochs=0.5)

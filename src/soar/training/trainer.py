@@ -2,7 +2,8 @@
 
 Read `Trainer._loop` first: validate, save, end or make one more update. A run is a pure function of its
 settings, its seed and its initial weights: data order, augmentation and attacks draw counter-based random
-numbers, so a run that is killed and resumed gives the same weights, bit for bit, as one that was not.
+numbers, so a run that is killed and resumed gives the same weights, bit for bit, as one that was not. Only
+with `training.minutes` do the weights also depend on how many updates the machine makes in that time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import count
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,6 +28,7 @@ from soar.runs import start_weights
 from soar.text import percent
 from soar.training.checkpointing import CheckpointManager, TrainerState
 from soar.training.guards import Guards, StopRequest
+from soar.training.length import Length
 from soar.training.result import FitResult, Outcome, Status
 from soar.training.tracking import Sink
 from soar.training.updates import Updates
@@ -86,8 +89,7 @@ class Trainer:
         self.world = distributed.current()
         self.device = self.world.device(device)
         self.steps_per_epoch = batches_per_epoch(data.train, training.batch_size)
-        whole = training.epochs * self.steps_per_epoch
-        self.total_steps = min(whole, training.max_steps or whole)
+        self.length = Length(self.training, self.steps_per_epoch)
         self.threat = objective.threat
         self.held_out = data.validation.first(validation.examples or len(data.validation))
         resumes = resume and bool(checkpoints.available(run))
@@ -108,6 +110,7 @@ class Trainer:
         )
         self._stop = StopRequest()
         self._stop_agreed = self._save_agreed = False
+        self._seconds = 0.0
 
     def fit(self) -> FitResult:
         """Train until the end, until a guard stops the training, or until a signal.
@@ -121,9 +124,10 @@ class Trainer:
             try:
                 with self.updates.seeded(self.seed, self.world.rank):
                     status, reason = self._train()
-                best, seconds = self.manager.best, self.manager.seconds
+                best, stopwatch = self.manager.best, self.manager.stopwatch
+                seconds, cpu_seconds = stopwatch.seconds("wall"), stopwatch.seconds("cpu")
                 if self.world.is_main and status != "interrupted":
-                    Outcome(status, reason, round(seconds, 1)).save(self.run)
+                    Outcome(status, reason, round(seconds, 1), round(cpu_seconds, 1)).save(self.run)
             finally:
                 self.objective.threat = self.threat
                 self.manager.close()
@@ -135,12 +139,14 @@ class Trainer:
             best_scores=self.state.best,
             last_scores=self.state.last,
             seconds=seconds,
+            cpu_seconds=cpu_seconds,
         )
 
     def _train(self) -> tuple[Status, str]:
         self.manager.open(self.world, resume=self.resume)
+        self._agree_on_time()
         self.objective.train()
-        done, total = (n * self.training.batch_size for n in (self.state.step, self.total_steps))
+        done, total = self.state.step * self.training.batch_size, self._expected_images()
         mode: Mode = self.progress if self.world.is_main else "quiet"
         with self.updates.shared_among(self.world), Progress(total, "training", mode, done=done) as bar:
             bar.note(self.manager.rule)
@@ -165,7 +171,7 @@ class Trainer:
             trouble = trouble or self._overfitting()
         if trouble:
             return "stopped", trouble
-        if self.state.step >= self.total_steps and not self._validation_is_due():
+        if self._is_over() and not self._validation_is_due():
             return "finished", ""
         if not self._asked_to_stop():
             return None
@@ -175,7 +181,7 @@ class Trainer:
     def _update(self, batches: Iterator[Batch], bar: Progress) -> str | None:
         """Make one update, or return why it must not be made."""
         began, step = time.perf_counter(), self.state.step
-        rates = self.updates.prepare(step)
+        rates = self.updates.prepare(self.length.position(step, self._seconds))
         figures = self._agree(self.updates.backward(next(batches), step))
         trouble = self.state.guards.before_update(figures["loss"], figures["grad_norm"])
         turned = self.state.guards.alignment(figures.get("alignment", math.nan))
@@ -190,6 +196,7 @@ class Trainer:
         speed = self.training.batch_size / (time.perf_counter() - began)
         self.manager.log({"kind": "train"} | figures | rates | {"images_per_second": round(speed, 1)})
         accuracy = percent(figures["accuracy"])
+        bar.total = self._expected_images()
         bar.advance(self.training.batch_size, loss=figures["loss"], accuracy=accuracy)
         return None
 
@@ -197,13 +204,24 @@ class Trainer:
         """Average figures over the processes, so that all decide alike; the only wait for a GPU."""
         values = torch.stack([*figures.values()]).double()
         saves = self.world.is_main and self.manager.is_overdue()
-        wishes = values.new_tensor([float(self._stop.signal is not None), float(saves)])
+        elapsed = self.manager.stopwatch.seconds(self.training.clock)
+        wishes = values.new_tensor([float(self._stop.signal is not None), float(saves), elapsed])
         values = torch.cat([values, wishes])
         if self.world.size > 1:
             values = self.world.mean(values)
-        *numbers, stop, save = values.tolist()
+        *numbers, stop, save, self._seconds = values.tolist()
         self._stop_agreed, self._save_agreed = stop > 0, save > 0
         return dict(zip(figures, numbers, strict=True))
+
+    def _agree_on_time(self) -> None:
+        """Average the time so far over the processes; updates do this in `_agree`."""
+        self._seconds = fmean(self.world.gather(self.manager.stopwatch.seconds(self.training.clock)))
+
+    def _is_over(self) -> bool:
+        return self.length.is_over(self.state.step, self._seconds)
+
+    def _expected_images(self) -> int:
+        return self.length.expected_steps(self.state.step, self._seconds) * self.training.batch_size
 
     def _asked_to_stop(self) -> bool:
         return self._stop_agreed if self.world.size > 1 else self._stop.signal is not None
@@ -213,7 +231,7 @@ class Trainer:
         if not len(self.held_out) or not step or (last and last.step == step):
             return False
         period = self.validation.every * self.steps_per_epoch
-        return step % period == 0 or step >= self.total_steps
+        return step % period == 0 or self._is_over()
 
     def _validate(self, bar: Progress) -> None:
         # Running statistics of BatchNorm differ between processes; those of rank 0 are saved.
@@ -239,6 +257,7 @@ class Trainer:
         except _Interrupted:
             return
         self._record(scores, bar)
+        self._agree_on_time()
 
     def _record(self, scores: Scores, bar: Progress) -> None:
         self.state.record(scores, self.validation.select)

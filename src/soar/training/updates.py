@@ -71,6 +71,8 @@ class Updates:
             nesterov=settings.nesterov,
             weight_decay=settings.weight_decay,
         )
+        self._first_perturbed = round(settings.weight_perturbation_after * steps_per_epoch)
+        self._perturbs = settings.weight_perturbation > 0 and self._first_perturbed == 0
         decay = settings.ema_decay
         self.average = None if decay is None else Average(objective.model, decay)
         self.wrapped: nn.Module | DistributedDataParallel = objective
@@ -127,14 +129,22 @@ class Updates:
         if self.device.type == "cuda" and "cuda" in states:
             torch.cuda.set_rng_state(states["cuda"], self.device)
 
-    def prepare(self, step: int) -> dict[str, float]:
-        """Set the learning rate and the threat of an update, and return them."""
-        lr = self.settings.lr * schedules.lr_factor(self.settings, step, self.steps_per_epoch)
+    def prepare(self, position: int) -> dict[str, float]:
+        """Set the learning rate and the threat of an update, and whether it perturbs weights.
+
+        Args:
+            position: the update in its schedules, see `Length.position`
+
+        Returns:
+            The learning rate, and the radius of the threat where there is one.
+        """
+        self._perturbs = self.settings.weight_perturbation > 0 and position >= self._first_perturbed
+        lr = self.settings.lr * schedules.lr_factor(self.settings, position, self.steps_per_epoch)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         if self.threat is None:
             return {"lr": lr}
-        factor = schedules.eps_factor(self.settings, step, self.steps_per_epoch)
+        factor = schedules.eps_factor(self.settings, position, self.steps_per_epoch)
         self.objective.threat = self.threat if factor == 1 else self.threat.scaled(factor)
         return {"lr": lr, "eps": self.objective.threat.radius}
 
@@ -148,9 +158,7 @@ class Updates:
         x = batch.x.to(self.device, self.dtype, memory_format=self.layout)
         y, index = batch.y.to(self.device), batch.index.to(self.device)
         parts = [*zip(*(part.split(self.micro_batch) for part in (x, y, index)), strict=True)]
-        begin = round(self.settings.weight_perturbation_after * self.steps_per_epoch)
-        is_perturbed = self.settings.weight_perturbation > 0 and step >= begin
-        figures = (self._perturbed if is_perturbed else self._accumulate)(parts, step)
+        figures = (self._perturbed if self._perturbs else self._accumulate)(parts, step)
         norms = torch.stack(torch._foreach_norm(self._gradients()))
         return figures | {"grad_norm": torch.linalg.vector_norm(norms)}
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_POINTS = 150
 """A longer training curve is averaged over neighboring steps: a chart is not wider, and steps are noisy."""
 VALIDATION = "validation"
-_NOT_METRICS = {"step", "epoch", "kind", "seconds"}
+_NOT_METRICS = {"step", "epoch", "kind", "seconds", "cpu_seconds"}
 # What everyone wants to see, with its title; what else was logged is folded up under its own name.
 _TITLES = {
     "loss": "Training loss",
