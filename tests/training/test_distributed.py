@@ -72,7 +72,7 @@ def test_metrics_and_average_are_those_of_one_process(together: Path, tmp_path: 
     ours, theirs = small.rows(together / name), small.rows(tmp_path)
     assert [row.keys() for row in ours] == [row.keys() for row in theirs]
     for row, other in zip(ours, theirs, strict=True):
-        for key in ("step", "loss", "accuracy", "grad_norm", "lr", "eps", "clean", "robust"):
+        for key in ("step", "loss", "accuracy", "grad_norm", "lr", "eps", "clean", "robust", "alignment"):
             assert row.get(key, 0) == pytest.approx(other.get(key, 0), rel=1e-6), key
     averages = [checkpoints.load(newest(root)).ema for root in (together / name, tmp_path)]
     assert averages[0] is not None
@@ -99,9 +99,10 @@ def test_what_is_remembered_is_that_of_one_process_on_every_process(
     weights = small.network().state_dict()
     for key, tensor in alone.items():
         # What is kept has fewer digits, or is a small difference of losses.
-        kept = {"rtol": 2e-3 if tensor.dtype == torch.float16 else 1e-6, "atol": 0.0}
-        tolerance = {"rtol": 1e-9, "atol": 1e-12} if key in weights else kept
-        torch.testing.assert_close(both[0][key], tensor, **tolerance)
+        digits, smallest = (2e-3 if tensor.dtype == torch.float16 else 1e-6), 0.0
+        if key in weights:
+            digits, smallest = 1e-9, 1e-12
+        torch.testing.assert_close(both[0][key], tensor, rtol=digits, atol=smallest)
     saved = checkpoints.load(newest(together / f"remembering {name}")).trainer["objective"]["_extra_state"]
     for key, tensor in (saved if isinstance(saved, dict) else {"kept": saved}).items():
         assert torch.equal(tensor, both[0][key])
