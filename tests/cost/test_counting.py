@@ -37,6 +37,12 @@ def test_a_counter_counts_only_while_it_is_entered_and_leaves_no_hook() -> None:
         # Start 2, cross-entropy of all images 3, and 7 more for the images with a penalty.
         ("soar", {"penalty_fraction": 0.25}, (3, 5), 5 + 7 / 4),
         ("soar", {"penalty_fraction": 0.125}, (3, 5), 5 + 7 / 8),
+        ("nfgsm", {}, (2, 2), 5),
+        ("rs-fgsm", {}, (2, 2), 5),
+        ("qub", {}, (3, 3), 8),
+        ("pgi", {}, (3, 3), 8),
+        ("nuat", {}, (3, 3), 8),
+        ("elle", {}, (5, 5), 14),
     ],
 )
 def test_passes_and_work_of_an_update_are_the_arithmetic_of_the_method(
@@ -44,8 +50,8 @@ def test_passes_and_work_of_an_update_are_the_arithmetic_of_the_method(
 ) -> None:
     found = count_objective(name, **options)
     assert found[:2] == passes
-    # The first layer needs no gradient of the image in the last pass, which spares a part of one pass.
-    assert found.work == pytest.approx(work, abs=0.06)
+    # The first layer may need no gradient of the image, which spares a part of each last pass.
+    assert found.work == pytest.approx(work, abs=0.09)
 
 
 def test_every_registered_objective_is_counted_with_its_defaults() -> None:

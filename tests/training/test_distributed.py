@@ -72,7 +72,7 @@ def test_metrics_and_average_are_those_of_one_process(together: Path, tmp_path: 
     ours, theirs = small.rows(together / name), small.rows(tmp_path)
     assert [row.keys() for row in ours] == [row.keys() for row in theirs]
     for row, other in zip(ours, theirs, strict=True):
-        for key in ("step", "loss", "accuracy", "grad_norm", "lr", "eps", "clean", "robust"):
+        for key in ("step", "loss", "accuracy", "grad_norm", "lr", "eps", "clean", "robust", "alignment"):
             assert row.get(key, 0) == pytest.approx(other.get(key, 0), rel=1e-6), key
     averages = [checkpoints.load(newest(root)).ema for root in (together / name, tmp_path)]
     assert averages[0] is not None

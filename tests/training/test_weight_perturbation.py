@@ -128,6 +128,13 @@ def test_the_attack_is_paid_for_once() -> None:
         ("mma", 20 + 4, 10 + 4),
         ("llr", 10 + 4, 10 + 6),
         ("foar", 1 + 2, 1 + 4),
+        ("nfgsm", 1 + 2, 1 + 2),
+        ("rs-fgsm", 1 + 2, 1 + 2),
+        ("qub", 1 + 4, 1 + 4),
+        ("pgi", 1 + 4, 1 + 4),
+        ("nuat", 1 + 4, 1 + 4),
+        ("elle", 1 + 8, 1 + 8),
+        ("grad-align", 1 + 4, 1 + 6),
     ],
 )
 def test_no_search_is_made_a_second_time(name: str, forwards: int, backwards: int) -> None:
@@ -180,7 +187,7 @@ def test_perturbation_can_begin_later(step: int, looks: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["standard", "adversarial", "trades", "mma", "llr", "soar penalty_grad_clip=0.01"]
+    "name", ["standard", "adversarial", "trades", "mma", "llr", "soar penalty_grad_clip=0.01", "pgi", "elle"]
 )
 def test_micro_batches_make_no_difference(name: str) -> None:
     found = []

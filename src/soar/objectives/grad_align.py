@@ -22,7 +22,7 @@ from soar.threat import Linf, Threat
 _EIGHT = 8 / 255
 
 
-class Found(NamedTuple):
+class Compared(NamedTuple):
     """The step of the attack, and the gradient at the image that others are compared with."""
 
     step: Step
@@ -75,13 +75,13 @@ class GradAlign(Objective):
         output.metrics["alignment"] = alignment
         return output
 
-    def _search(self, x: Tensor, y: Tensor) -> Found:
+    def _search(self, x: Tensor, y: Tensor) -> Compared:
         threat = self.required_threat()
         found = step_from(self.model, threat, x, y, threat.radius)
         if not depends_on_mode(self.model):
-            return Found(found, found.gradient)
+            return Compared(found, found.gradient)
         with statistics(self.model, "batch"):
-            return Found(found, input_gradient(LossAt(self.model, y), x)[1])
+            return Compared(found, input_gradient(LossAt(self.model, y), x)[1])
 
 
 def usual_weight(threat: Threat) -> float:
