@@ -11,7 +11,7 @@ from soar.runs import start_weights
 
 _WITHOUT_EFFECT = ("save_minutes", "save_steps", "num_workers")
 # At these values training is what it is without the field, so networks trained without it are found.
-_NEUTRAL = {"optimizer": "sgd", "clock": "wall"}
+_NEUTRAL = {"optimizer": "sgd", "weight_decay_norms": True, "clock": "wall"}
 
 
 def recipe_hash(recipe: Recipe, start: str = "") -> str:

@@ -42,6 +42,8 @@ class TrainingSettings:
     """Nesterov's form of SGD's momentum."""
     weight_decay: NotNegative = 2e-4
     """The l2 penalty's factor, applied to every parameter that SGD updates."""
+    weight_decay_norms: bool = True
+    """Apply it to norms and biases, too: to parameters of fewer than two dimensions."""
     schedule: Literal["constant", "step", "cosine", "one-cycle"] = "one-cycle"
     """The learning rate schedule, applied per update."""
     milestones: tuple[Positive, ...] = ()
