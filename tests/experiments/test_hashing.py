@@ -43,6 +43,8 @@ def test_what_has_no_effect_has_no_part_in_it(flags: tuple[str, ...]) -> None:
         ("--validation.steps", "2"),
         ("--guards.explosion", "11"),
         ("--optimizer", "muon"),
+        ("--warmup_fraction", "0.2"),
+        ("--weight_decay_norms", "false"),
         ("--minutes", "1"),
         ("--clock", "cpu"),
     ],

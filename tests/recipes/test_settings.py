@@ -37,6 +37,11 @@ def test_a_recipe_section_becomes_settings() -> None:
         ({"schedule": "step"}, "training.milestones is empty; give the epochs"),
         ({"milestones": (1.0,)}, "only the schedule 'step' uses them"),
         ({"momentum": 0.0, "nesterov": True}, "training.nesterov needs training.momentum above 0"),
+        ({"warmup_fraction": 1.0}, r"training.warmup_fraction: got 1.0, expected `float` < 1.0"),
+        (
+            {"warmup_epochs": 1.0, "warmup_fraction": 0.2},
+            r"training.warmup_fraction: got 0.2 together with training.warmup_epochs 1.0, expected only one",
+        ),
         ({"ema_decay": 1.5}, r"training.ema_decay: got 1.5"),
         ({"decay": 1}, r"training.decay: got 1, expected"),
         ({"decay": (0.1,)}, "training.decay: got 1 factors for 0 milestones"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -41,12 +42,26 @@ def settings(**changes: Any) -> TrainingSettings:
             [0.5, 1, 1, 0.9330127, 0.75, 0.5, 0.25, 0.0669873],
         ),
         ({"schedule": "one-cycle", "warmup_epochs": 1}, [0.5, 1, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]),
+        (
+            {"schedule": "one-cycle", "warmup_fraction": 0.5},
+            [0.25, 0.5, 0.75, 1, 1, 3 / 4, 2 / 4, 1 / 4],
+        ),
+        ({"schedule": "constant", "warmup_fraction": 0.25}, [0.5, 1, 1, 1, 1, 1, 1, 1]),
         ({"schedule": "one-cycle"}, [0.5, 1, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]),
     ],
 )
 def test_hand_computed_rates(changes: Any, expected: list[float]) -> None:
     rates = [lr_factor(settings(**changes), step, 2) for step in range(8)]
     assert rates == pytest.approx(expected, abs=1e-7)
+
+
+@pytest.mark.parametrize("epochs", [5, 10, 40])
+def test_a_fraction_is_that_of_any_length(epochs: int) -> None:
+    chosen = settings(epochs=epochs, warmup_fraction=0.2)
+    rates = [lr_factor(chosen, step, 3) for step in range(3 * epochs)]
+    rise = round(0.2 * 3 * epochs)
+    assert rates[: rise + 1] == pytest.approx([*((step + 1) / rise for step in range(rise)), 1])
+    assert all(after < before for before, after in pairwise(rates[rise:]))
 
 
 @given(

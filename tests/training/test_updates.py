@@ -34,6 +34,27 @@ def test_the_rate_is_set_on_every_group_of_parameters() -> None:
     assert [group["lr"] for group in made.optimizer.param_groups] == [pytest.approx(0.3)] * 2
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "muon"])
+@pytest.mark.parametrize("norms", [True, False])
+def test_weight_decay_leaves_norms_and_biases_out_where_asked(optimizer: str, norms: bool) -> None:
+    """With gradients of 0, only weight decay and Muon's rescaling change anything."""
+    objective = small.Plain(small.deep_network())
+    before = {name: w.detach().clone() for name, w in objective.model.named_parameters()}
+    rates = {"lr": 1.0, "weight_decay": 0.25, "schedule": "constant", "momentum": 0.0}
+    made = updates(objective, optimizer=optimizer, weight_decay_norms=norms, **rates)
+    made.prepare(0)
+    for parameter in made.parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    made.apply(0, 0.0)
+    kept = 0.75 if optimizer == "sgd" else 0.875
+    for name, w in objective.model.named_parameters():
+        decays = norms or name.endswith("weight")
+        expected = before[name] * (kept if decays else 1.0)
+        if optimizer == "muon" and name == "2.weight":
+            expected = 2 * before[name] / before[name].norm()
+        torch.testing.assert_close(w.detach(), expected)
+
+
 def test_figures_are_means_over_all_micro_batches() -> None:
     one, two = (updates(accumulation_steps=number) for number in (1, 2))
     whole, parts = (made.backward(batch(), 0) for made in (one, two))

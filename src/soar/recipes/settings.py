@@ -42,6 +42,8 @@ class TrainingSettings:
     """Nesterov's form of SGD's momentum."""
     weight_decay: NotNegative = 2e-4
     """The l2 penalty's factor, applied to every parameter that SGD updates."""
+    weight_decay_norms: bool = True
+    """Apply it to norms and biases, too: to parameters of fewer than two dimensions."""
     schedule: Literal["constant", "step", "cosine", "one-cycle"] = "one-cycle"
     """The learning rate schedule, applied per update."""
     milestones: tuple[Positive, ...] = ()
@@ -49,7 +51,9 @@ class TrainingSettings:
     decay: Share | tuple[Share, ...] = 0.1
     """For "step": the factor at each milestone, one for all or one for each."""
     warmup_epochs: NotNegative = 0.0
-    """Epochs of linear warmup; with 0, "one-cycle" warms up for 0.3 of the training."""
+    """Epochs of linear warmup; see `warmup_fraction`."""
+    warmup_fraction: Share | None = None
+    """Fraction of the training for linear warmup, instead; "one-cycle" has 0.3 if neither is given."""
     clip_grad_norm: Positive | None = None
     """Clip the gradient to this l2 norm."""
     eps_warmup_epochs: NotNegative = 0.0
@@ -155,6 +159,11 @@ def _check_training(settings: TrainingSettings, section: str) -> None:
         raise UserError(
             f"{section}.decay: got {len(settings.decay)} factors for {len(settings.milestones)} milestones, "
             f"expected one for each, or a single number for all (flag --{section}.decay)"
+        )
+    if settings.warmup_epochs and settings.warmup_fraction is not None:
+        raise UserError(
+            f"{section}.warmup_fraction: got {settings.warmup_fraction} together with "
+            f"{section}.warmup_epochs {settings.warmup_epochs}, expected only one of the two"
         )
     if settings.nesterov and not settings.momentum:
         raise UserError(f"{section}.nesterov needs {section}.momentum above 0, got 0.0")

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from soar.errors import UserError
+from soar.training.weights import decay_groups
 
 MOMENTUM = 0.6
 """momentum of the filters, in Nesterov's form"""
@@ -71,6 +72,7 @@ class Muon(torch.optim.Optimizer):
         momentum: of all other parameters
         nesterov: whether their momentum has Nesterov's form
         weight_decay: of all other parameters
+        weight_decay_norms: whether norms and biases have weight decay, too
 
     Raises:
         UserError: if no parameters but the first convolution have four dimensions
@@ -84,6 +86,7 @@ class Muon(torch.optim.Optimizer):
         momentum: float = 0.85,
         nesterov: bool = True,
         weight_decay: float = 0.0,
+        weight_decay_norms: bool = True,
     ) -> None:
         filters = [w for w in parameters if w.dim() == _FILTER_DIMENSIONS][1:]
         if not filters:
@@ -92,12 +95,12 @@ class Muon(torch.optim.Optimizer):
                 "expected sgd (flag --training.optimizer)"
             )
         ours = {id(w) for w in filters}
-        plain = {"momentum": momentum, "nesterov": nesterov, "weight_decay": weight_decay}
-        orthogonal = {"momentum": MOMENTUM, "nesterov": True, "weight_decay": 0.0}
         others = [w for w in parameters if id(w) not in ours]
+        orthogonal = {"momentum": MOMENTUM, "nesterov": True, "orthogonal": True, "rate": 1.0}
+        plain = {"momentum": momentum, "nesterov": nesterov, "orthogonal": False, "rate": OTHER_RATE}
         groups = [
-            {"params": filters, "orthogonal": True, "rate": 1.0} | orthogonal,
-            {"params": others, "orthogonal": False, "rate": OTHER_RATE} | plain,
+            {"params": filters, "weight_decay": 0.0} | orthogonal,
+            *(group | plain for group in decay_groups(others, weight_decay, norms=weight_decay_norms)),
         ]
         super().__init__(groups, {"lr": lr})
 
@@ -115,7 +118,9 @@ class Muon(torch.optim.Optimizer):
         assert w.grad is not None
         momentum = group["momentum"]
         gradient = w.grad.add(w, alpha=group["weight_decay"])
-        buffer = self.state[w].setdefault("momentum_buffer", torch.zeros_like(w))
+        if w not in self.state:
+            self.state[w]["momentum_buffer"] = torch.zeros_like(w)
+        buffer = self.state[w]["momentum_buffer"]
         buffer.mul_(momentum).add_(gradient)
         direction = gradient.add(buffer, alpha=momentum) if group["nesterov"] else buffer
         if not group["orthogonal"]:

@@ -35,8 +35,11 @@ def lr_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> fl
     """
     total = settings.epochs * steps_per_epoch
     warmup = round(settings.warmup_epochs * steps_per_epoch)
-    if settings.schedule == "one-cycle" and not warmup:
-        warmup = round(_ONE_CYCLE_RISE * total)
+    fraction = settings.warmup_fraction
+    if fraction is None and settings.schedule == "one-cycle":
+        fraction = _ONE_CYCLE_RISE
+    if fraction is not None and not warmup:
+        warmup = round(fraction * total)
     if step < warmup:
         return (step + 1) / warmup
     if settings.schedule == "step":

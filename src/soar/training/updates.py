@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,11 @@ from soar.objectives.inner_passes import statistics
 from soar.recipes.settings import TrainingSettings
 from soar.training import schedules
 from soar.training.muon import Muon
-from soar.training.weights import Average, memory_layout, perturbed_weights
+from soar.training.weights import Average, decay_groups, memory_layout, perturbed_weights
 
 if TYPE_CHECKING:
     from soar.data import Batch
     from soar.objectives import Objective
-
-_OPTIMIZERS = {"sgd": torch.optim.SGD, "muon": Muon}
 
 
 class Updates:
@@ -64,13 +62,7 @@ class Updates:
         objective.model.to(memory_format=self.layout)  # type: ignore[call-overload]
         self.dtype = placement(objective.model)[1]
         self.parameters = [x for x in objective.parameters() if x.requires_grad]
-        self.optimizer = _OPTIMIZERS[settings.optimizer](
-            self.parameters,
-            lr=settings.lr,
-            momentum=settings.momentum,
-            nesterov=settings.nesterov,
-            weight_decay=settings.weight_decay,
-        )
+        self.optimizer = make_optimizer(self.parameters, settings)
         self._first_perturbed = round(settings.weight_perturbation_after * steps_per_epoch)
         self._perturbs = settings.weight_perturbation > 0 and self._first_perturbed == 0
         decay = settings.ema_decay
@@ -223,6 +215,27 @@ class Updates:
         if isinstance(self.wrapped, DistributedDataParallel) and not is_last:
             return self.wrapped.no_sync()
         return nullcontext()
+
+
+def make_optimizer(parameters: Sequence[nn.Parameter], settings: TrainingSettings) -> torch.optim.Optimizer:
+    """Return the optimizer of a training run.
+
+    Args:
+        parameters: all that are trained, in the order of the model
+        settings: the optimizer and its numbers
+
+    Raises:
+        UserError: for Muon without a convolution that it could train
+    """
+    decay, norms = settings.weight_decay, settings.weight_decay_norms
+    rates: dict[str, Any] = {
+        "lr": settings.lr,
+        "momentum": settings.momentum,
+        "nesterov": settings.nesterov,
+    }
+    if settings.optimizer == "muon":
+        return Muon(parameters, weight_decay=decay, weight_decay_norms=norms, **rates)
+    return torch.optim.SGD(decay_groups(parameters, decay, norms=norms), **rates)
 
 
 def _means(figures: list[dict[str, Tensor]]) -> dict[str, Tensor]:

@@ -1,16 +1,39 @@
-"""What training does with weights besides updating them: average, perturb, and lay them out in memory."""
+"""What training does with weights besides updating them: group, average, perturb, lay out in memory."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 # Fewer channels than a vector register holds make the kernel write past its buffer.
 _LEAST_CHANNELS = 8
+
+
+def decay_groups(parameters: Sequence[nn.Parameter], factor: float, *, norms: bool) -> list[dict[str, Any]]:
+    """Return the groups of parameters that have the same weight decay, for an optimizer.
+
+    Args:
+        parameters: in any order, which is kept within a group
+        factor: the weight decay
+        norms: whether norms and biases, parameters of fewer than two dimensions, have it, too
+
+    >>> layer = nn.Linear(3, 2)
+    >>> groups = decay_groups([*layer.parameters()], 0.1, norms=False)
+    >>> [(len(group["params"]), group["weight_decay"]) for group in groups]
+    [(1, 0.1), (1, 0.0)]
+    """
+    if norms:
+        return [{"params": [*parameters], "weight_decay": factor}]
+    groups = [
+        {"params": [w for w in parameters if w.dim() > 1], "weight_decay": factor},
+        {"params": [w for w in parameters if w.dim() <= 1], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
 
 
 class Average:
