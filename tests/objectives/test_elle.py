@@ -209,8 +209,14 @@ def test_smoothed_labels_change_the_classification_and_nothing_else() -> None:
     )
 
 
-def test_autocast_around_it_changes_nothing() -> None:
-    shared.assert_autocast_changes_nothing(ELLE, problem())
+def test_under_autocast_the_error_is_still_computed_in_float32() -> None:
+    model, x, y = problem()
+    objective = ELLE(model.float(), Linf(0.1))
+    plain = objective(x.float(), y, INDEX, STEP)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = objective(x.float(), y, INDEX, STEP)
+    assert torch.equal(inside.metrics["linearity_error"], plain.metrics["linearity_error"])
+    assert inside.logits.dtype == torch.bfloat16 and inside.loss.dtype == torch.float32
 
 
 @pytest.mark.parametrize("options", [{"weight": 0.0}, {"adaptive": True}], ids=str)

@@ -132,8 +132,8 @@ class ELLE(Objective):
         threat = self.required_threat()
         found = recalled(lambda: step_from(self.model, threat, x, y, threat.radius))
         points, alignment = watched(*found)
+        logits = logits_of(self.model, points)
         with full_precision(x.device):
-            logits = logits_of(self.model, points)
             error = self._error(x, y, index, step)
         weight = self._weight(error, step)
         output = regularized(
