@@ -25,7 +25,7 @@ class TrainingSettings:
     epochs: Count
     """How often every training example is seen."""
     minutes: Positive | None = None
-    """Train for this long instead; all that is counted in epochs is stretched to it."""
+    """Train for so many minutes in place of `epochs`; all that is counted in epochs is stretched."""
     clock: Literal["wall", "cpu"] = "wall"
     """What `minutes` counts: "cpu" counts the CPU time of the process, fair on a busy machine."""
     batch_size: Count
@@ -43,7 +43,7 @@ class TrainingSettings:
     weight_decay: NotNegative = 2e-4
     """The l2 penalty's factor, applied to every parameter that SGD updates."""
     weight_decay_norms: bool = True
-    """Apply it to norms and biases, too: to parameters of fewer than two dimensions."""
+    """Apply weight decay to norms and biases (parameters of fewer than two dimensions), too."""
     schedule: Literal["constant", "step", "cosine", "one-cycle"] = "one-cycle"
     """The learning rate schedule, applied per update."""
     milestones: tuple[Positive, ...] = ()
