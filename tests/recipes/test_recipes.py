@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -198,3 +199,32 @@ def test_a_name_is_text(name: object) -> None:
     table = read(recipes.FOLDER / "demo-robust.toml")
     with pytest.raises(UserError, match=r"^objective\.name: got .*, expected `str`"):
         from_table({**table, "objective": {"name": name}}, "r.toml")
+
+
+def test_a_recipe_with_a_base_says_only_how_it_differs(tmp_path: Path) -> None:
+    (tmp_path / "first.toml").write_text(
+        'base = "demo-soar"\n[training]\nlr = 0.5\n[objective]\nname = "trades"\nbeta = 2.0\n'
+    )
+    (tmp_path / "second.toml").write_text('base = "first.toml"\nseed = 3\n[objective]\nbeta = 4.0\n')
+    base, first, second = (
+        recipes.load(name) for name in ("demo-soar", tmp_path / "first.toml", tmp_path / "second.toml")
+    )
+    assert first == replace(
+        base, objective={"name": "trades", "beta": 2.0}, training=replace(base.training, lr=0.5)
+    )
+    assert second == replace(first, seed=3, objective={"name": "trades", "beta": 4.0})
+
+
+@pytest.mark.parametrize(
+    "base, message",
+    [
+        ('"demo-none"', r"unknown recipe 'demo-none'"),
+        ("3", r"mine.toml: base: got 3, expected the name of a recipe or a .toml file"),
+        ('"mine.toml"', r"mine.toml: base: got 'mine.toml', which is based on this recipe itself"),
+        ('"gone.toml"', r"gone.toml: cannot be read"),
+    ],
+)
+def test_a_base_that_is_no_other_recipe_is_refused(base: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(f"base = {base}\n")
+    with pytest.raises(UserError, match=message):
+        recipes.load(tmp_path / "mine.toml")

@@ -56,14 +56,14 @@ class Networks:
 
         if not (last("recipe") or self.recipe):
             raise UserError(f"{where}: recipe is missing")
-        table = recipes.read(recipes.path_of(last("recipe") or self.recipe))
+        table = recipes.table_of(last("recipe") or self.recipe)
         for fields in (self.changes, *(part.fields for part in parts)):
-            table = recipes.apply(table, _flat(fields))
+            table = recipes.apply(table, recipes.flat(fields))
         if self.settings is not None and self.size(name) == self.scale:
-            table = recipes.apply(table, _flat(self.settings.fields))
+            table = recipes.apply(table, recipes.flat(self.settings.fields))
             table |= {key: self.settings.limited(table[key], key) for key in OPEN_SECTIONS}
         for part in parts if self.size(name) == "smoke" else ():
-            table = recipes.apply(table, _flat(part.smoke))
+            table = recipes.apply(table, recipes.flat(part.smoke))
         table = recipes.apply(table, {**self.flags, "description": ""})
         start = None
         if last("start_from"):
@@ -93,15 +93,3 @@ class Networks:
         before = names[: names.index(name)]
         if other not in before:
             raise unknown("network", other, before, f"{self.origin}: {where} of '{name}'")
-
-
-def _flat(table: Table, prefix: str = "") -> recipes.Overrides:
-    """Write nested tables as full names of fields.
-
-    >>> _flat({"seed": 1, "objective": {"name": "soar", "fd_step": 0.5}})
-    {'seed': 1, 'objective.name': 'soar', 'objective.fd_step': 0.5}
-    """
-    found: recipes.Overrides = {}
-    for key, value in table.items():
-        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found

@@ -85,6 +85,18 @@ def apply(table: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
     return changed
 
 
+def flat(table: dict[str, Any], prefix: str = "") -> Overrides:
+    """Return nested tables as full names of fields.
+
+    >>> flat({"seed": 1, "objective": {"name": "soar", "fd_step": 0.5}})
+    {'seed': 1, 'objective.name': 'soar', 'objective.fd_step': 0.5}
+    """
+    found: Overrides = {}
+    for key, value in table.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
 def full_name(name: str) -> str:
     """Return the full name of a field from the name of a flag.
 
