@@ -62,7 +62,8 @@ def table_of(name: str | Path) -> dict[str, Any]:
     True
     """
     path = path_of(name)
-    found, own = read(path), {}
+    found: dict[str, Any] = read(path)
+    own: Overrides = {}
     seen = [path.resolve()]
     while "base" in found:
         own = flat(found) | own
