@@ -72,7 +72,7 @@ def test_a_fall_of_the_alignment_is_overfitting_and_told_once() -> None:
 
 def test_a_low_alignment_at_the_start_and_a_slow_decline_are_no_overfitting() -> None:
     guards = Guards(GuardSettings())
-    values = [0.0] * 20 + [0.9 - 0.4 * k / 500 for k in range(500)]
+    values = [0.2] * 20 + [0.0] * 60 + [0.9 - 0.4 * k / 500 for k in range(500)]
     assert not any(guards.alignment(value) for value in values)
     off = Guards(GuardSettings(overfitting="off"))
     assert not any(off.alignment(value) for value in [0.9] * 60 + [0.0] * 60)

@@ -1,4 +1,4 @@
-"""`soar demo`: train an undefended and two robust classifiers, attack and diagnose all, write a page."""
+"""`soar demo`: train without defense, by the obvious attack and as we recommend; attack, diagnose, report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from soar.cli import diagnose, report
 from soar.cli.experiments import add_executor_flags, carry_out
 from soar.cli.study import link_runs, show
 
-DESCRIPTION = "Train Standard, PGD-1 and SOAR on bundled data, attack, diagnose and report (minutes)."
+DESCRIPTION = "Train Standard, FGSM and N-FGSM on bundled data, attack, diagnose and report (minutes)."
 DONE = "report.html"
 # Enough to see whether gradients are masked; a diagnosis to rely on takes more.
 DIAGNOSED = 100
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from soar.experiments import loading
 
     epochs = arguments.epochs
-    shorter = () if epochs is None else ("--epochs", str(epochs), "--eps_warmup_epochs", "0.5")
+    shorter = () if epochs is None else ("--epochs", str(epochs), "--warmup_epochs", "0")
     study = loading.load("demo", flags=shorter, examples=arguments.examples)
     folder = arguments.output or _unfinished() or runs.free_path("demo")
     if not arguments.quiet:
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
             _call(diagnose, [link, *flags])
     _call(report, [*links, "--output", str(folder / DONE), *flags])
     if not arguments.quiet:
-        strong = f"soar evaluate {folder / 'soar'} --attacks standard"
+        strong = f"soar evaluate {folder / 'n-fgsm'} --attacks standard"
         print(f"look at {folder / DONE}; attack harder with: {strong}")
     return 0
 

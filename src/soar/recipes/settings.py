@@ -117,7 +117,7 @@ class GuardSettings:
     """
     overfitting_drop: Share = 0.2
     """The drop of robust validation accuracy below its best that counts as collapse, as a fraction."""
-    alignment_drop: Share = 0.5
+    alignment_drop: Share = 0.75
     """The relative drop of the alignment (its running mean) below its best that counts as collapse."""
 
 

@@ -14,6 +14,8 @@ from soar.recipes.settings import GuardSettings
 from soar.text import percent
 
 _MEMORY = 0.95
+# Gradients of an untrained network point anywhere: before this mean a fall means nothing.
+_LEAST_ALIGNMENT = 0.25
 _WATCHED = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -75,7 +77,7 @@ class Guards:
         before = value if self.mean_alignment is None else self.mean_alignment
         self.mean_alignment = _MEMORY * before + (1 - _MEMORY) * value
         self.best_alignment = max(self.best_alignment, self.mean_alignment)
-        if not self.mean_alignment < limit <= before:
+        if not self.mean_alignment < limit <= before or self.best_alignment < _LEAST_ALIGNMENT:
             return None
         return (
             f"catastrophic overfitting: the alignment of gradients fell from {self.best_alignment:.2f} to "
