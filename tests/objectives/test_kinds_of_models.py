@@ -146,3 +146,15 @@ def test_a_wrong_first_batch_does_not_count_as_checked() -> None:
     for _ in range(2):
         with pytest.raises(UserError, match=r"^images: got pixels from 0 to 255, expected \[0, 1\]"):
             made(255 * torch.arange(24).reshape(2, 1, 3, 4) / 23, Y[:2])
+
+
+@for_objectives
+def test_everything_can_be_trained_under_autocast(name: str) -> None:
+    made = OBJECTIVES[name].build(Normalized(), Linf("1/10"))
+    with torch.autocast("cpu", torch.bfloat16):
+        for step in range(2):
+            output = made(X, Y, INDEX, step)
+    assert output.loss.dtype == torch.float32
+    output.loss.backward()
+    gradients = [parameter.grad for parameter in made.model.parameters()]
+    assert all(gradient is not None and gradient.isfinite().all() for gradient in gradients)

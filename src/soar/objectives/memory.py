@@ -48,9 +48,11 @@ class Memory:
             values: one value per example
         """
         pairs = current().gather((index.cpu(), values.detach().cpu().to(self.table.dtype)))
-        index, values = (torch.cat(parts) for parts in zip(*pairs, strict=True))
-        missing = int(index.max()) + 1 - len(self.table)
-        if missing > 0:
-            fresh = self.table.new_zeros(missing, *values.shape[1:])
-            self.table = torch.cat([self.table, fresh]) if len(self.table) else fresh
+        # Autocast joins tensors of its own precision only, and no other half precision.
+        with torch.autocast("cpu", enabled=False):
+            index, values = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+            missing = int(index.max()) + 1 - len(self.table)
+            if missing > 0:
+                fresh = self.table.new_zeros(missing, *values.shape[1:])
+                self.table = torch.cat([self.table, fresh]) if len(self.table) else fresh
         self.table[index] = values

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from soar import randomness
 from soar.attacks.pgd import climb
+from soar.attacks.oracle import precise
 from soar.attacks.recall import recalled
 from soar.objectives import checks
 from soar.objectives.alignment import watched
@@ -87,9 +88,9 @@ class PGI(Objective):
         """Continue each example's perturbation by a step, and compare the logits before and after it."""
         found = recalled(lambda: self._search(x, y, index, step))
         points, alignment = watched(found.points, found.gradient)
-        logits = logits_of(self.model, points)
+        logits = precise(logits_of(self.model, points))
         with statistics(self.model, "batch"):
-            before = logits_of(self.model, found.start)
+            before = precise(logits_of(self.model, found.start))
         change = (logits - before).square().mean(dim=1)
         output = regularized(self.classification_loss(logits, y), self.weight * change, logits)
         output.metrics["alignment"] = alignment
