@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from soar import randomness
-from soar.attacks.pgd import climb
 from soar.attacks.oracle import precise
+from soar.attacks.pgd import climb
 from soar.attacks.recall import recalled
 from soar.objectives import checks
 from soar.objectives.alignment import watched
