@@ -13,7 +13,13 @@ from soar.curvature import input_gradient
 from soar.double_backward import FastDoubleBackward
 from soar.objectives import checks
 from soar.objectives.alignment import cosine, watched
-from soar.objectives.inner_passes import LossAt, depends_on_mode, regularized, statistics
+from soar.objectives.inner_passes import (
+    LossAt,
+    depends_on_mode,
+    full_precision,
+    regularized,
+    statistics,
+)
 from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.objectives.one_step import Step, step_from
 from soar.prediction import logits_of
@@ -64,7 +70,7 @@ class GradAlign(Objective):
         threat = self.required_threat()
         found = recalled(lambda: self._search(x, y))
         near = threat.random_start(x, randomness.key(self.seed, index, "grad-align noise", step))
-        with FastDoubleBackward(), statistics(self.model, "batch"):
+        with full_precision(x.device), FastDoubleBackward(), statistics(self.model, "batch"):
             _, gradient = input_gradient(LossAt(self.model, y), near, differentiable=True)
         points, alignment = watched(*found.step)
         logits = logits_of(self.model, points)
@@ -80,7 +86,7 @@ class GradAlign(Objective):
         found = step_from(self.model, threat, x, y, threat.radius)
         if not depends_on_mode(self.model):
             return Compared(found, found.gradient)
-        with statistics(self.model, "batch"):
+        with full_precision(x.device), statistics(self.model, "batch"):
             return Compared(found, input_gradient(LossAt(self.model, y), x)[1])
 
 
