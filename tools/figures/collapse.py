@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tools.figures.command import show
+from tools.figures.command import carried_out, show
 from tools.figures.drawing import BLUE, GRAY, GREEN, ORANGE, drawing
 
 from soar.errors import UserError
@@ -81,21 +81,16 @@ def draw(courses: Sequence[Course], path: Path) -> None:
         above.legend(frameon=False)
 
 
-def main(words: Sequence[str]) -> int:
+def act(words: Sequence[str]) -> None:
     """Print what happened to every training of a folder, and draw it there."""
-    try:
-        if len(words) != 1:
-            raise UserError("expected one folder: python -m tools.figures.collapse FOLDER")
-        courses = [course(file) for file in sorted(Path(words[0]).glob("*.jsonl"))]
-        if not courses:
-            raise UserError(f"{words[0]}: got no .jsonl files, expected the metrics of trainings")
-        print(show(table(courses)))
-        draw(courses, Path(words[0]) / _FILE)
-    except UserError as error:
-        print(f"soar: {error}", file=sys.stderr)
-        return 2
-    return 0
+    if len(words) != 1:
+        raise UserError("expected one folder: python -m tools.figures.collapse FOLDER")
+    courses = [course(file) for file in sorted(Path(words[0]).glob("*.jsonl"))]
+    if not courses:
+        raise UserError(f"{words[0]}: got no .jsonl files, expected the metrics of trainings")
+    print(show(table(courses)))
+    draw(courses, Path(words[0]) / _FILE)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(carried_out(act, sys.argv[1:]))

@@ -98,6 +98,16 @@ def run(module: str, description: str, parts: Mapping[str, Part], words: Sequenc
         return 130
 
 
+def carried_out(act: Callable[[Sequence[str]], None], words: Sequence[str]) -> int:
+    """Do something with the words of a command line; a mistake of the user's becomes one line and code 2."""
+    try:
+        act(words)
+    except UserError as error:
+        print(f"soar: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
 def show_all(sections: Iterable[Section]) -> str:
     """Format tables one below the other, each under its title.
 

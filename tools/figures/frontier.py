@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tools.figures.bars import spread
-from tools.figures.command import show
+from tools.figures.command import carried_out, show
 from tools.figures.drawing import BLUE, GRAY, GREEN, ORANGE, drawing
 
 from soar.errors import UserError, unknown
@@ -151,24 +151,19 @@ def _label(axes: Axes, found: Sequence[Point]) -> None:
         )
 
 
-def main(words: Sequence[str]) -> int:
+def act(words: Sequence[str]) -> None:
     """Print the points of a study, and draw them beside its file, with some arms in color."""
-    try:
-        if not words:
-            raise UserError("expected a file: python -m tools.figures.frontier STUDY.json ARM ...")
-        file, *strong = words
-        result = Result.load(Path(file))
-        found = points(result)
-        for arm in strong:
-            if arm not in {one.arm for one in found}:
-                raise unknown("arm", arm, sorted({one.arm for one in found}), file)
-        print(show(table(found)))
-        draw(result, Path(file).with_suffix(".svg"), strong=strong)
-    except UserError as error:
-        print(f"soar: {error}", file=sys.stderr)
-        return 2
-    return 0
+    if not words:
+        raise UserError("expected a file: python -m tools.figures.frontier STUDY.json ARM ...")
+    file, *strong = words
+    result = Result.load(Path(file))
+    found = points(result)
+    for arm in strong:
+        if arm not in {one.arm for one in found}:
+            raise unknown("arm", arm, sorted({one.arm for one in found}), file)
+    print(show(table(found)))
+    draw(result, Path(file).with_suffix(".svg"), strong=strong)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(carried_out(act, sys.argv[1:]))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.figures.bars import bars
+from tools.figures.command import carried_out
 from tools.figures.curves import curves
 
 from soar import files
@@ -34,19 +35,14 @@ def charts(folder: Path) -> dict[str, str]:
     return found
 
 
-def main(words: Sequence[str]) -> int:
+def act(words: Sequence[str]) -> None:
     """Write the charts of a folder; `python -m soar.experiments.show.page` then shows them."""
-    try:
-        if len(words) != 1:
-            raise UserError("expected one folder: python -m tools.figures.tables DIR")
-        for name, drawn in charts(Path(words[0])).items():
-            files.write(Path(words[0]) / name, drawn)
-            print(Path(words[0]) / name)
-    except UserError as error:
-        print(f"soar: {error}", file=sys.stderr)
-        return 2
-    return 0
+    if len(words) != 1:
+        raise UserError("expected one folder: python -m tools.figures.tables DIR")
+    for name, drawn in charts(Path(words[0])).items():
+        files.write(Path(words[0]) / name, drawn)
+        print(Path(words[0]) / name)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(carried_out(act, sys.argv[1:]))

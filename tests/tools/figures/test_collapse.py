@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tools.figures.command import carried_out
 
 from tests.tools.figures.made import keep, x_of, y_of
 from tools.figures import collapse
@@ -47,9 +48,9 @@ def test_courses_are_drawn_with_their_alarms(tmp_path: Path, monkeypatch: pytest
 def test_the_command_draws_into_the_folder_and_a_mistake_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert collapse.main([str(tmp_path)]) == 2
+    assert carried_out(collapse.act, [str(tmp_path)]) == 2
     assert "got no .jsonl files" in capsys.readouterr().err
     write(tmp_path / "a.jsonl", falls=True)
-    assert collapse.main([str(tmp_path)]) == 0
+    assert carried_out(collapse.act, [str(tmp_path)]) == 0
     assert (tmp_path / "collapse.svg").exists()
     assert "alarm in epoch" in capsys.readouterr().out

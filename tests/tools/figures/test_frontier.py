@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tools.figures.command import carried_out
 from tools.figures.frontier import Point
 
 from soar.experiments.result import Cell, Result
@@ -63,10 +64,10 @@ def test_the_command_draws_beside_the_file_and_a_mistake_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study().save(tmp_path / "study.json")
-    assert frontier.main([str(tmp_path / "study.json"), "A"]) == 0
+    assert carried_out(frontier.act, [str(tmp_path / "study.json"), "A"]) == 0
     assert (tmp_path / "study.svg").exists() and "on the line" in capsys.readouterr().out
-    assert frontier.main([str(tmp_path / "study.json"), "C"]) == 2
-    assert frontier.main([]) == 2
+    assert carried_out(frontier.act, [str(tmp_path / "study.json"), "C"]) == 2
+    assert carried_out(frontier.act, []) == 2
     wrong, missing = capsys.readouterr().err.splitlines()
     assert wrong.startswith("soar: ") and "'C'" in wrong
     assert missing == "soar: expected a file: python -m tools.figures.frontier STUDY.json ARM ..."

@@ -3,7 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools.figures.tables import charts, main
+from tools.figures.command import carried_out
+from tools.figures.tables import act, charts
 
 from tests.experiments.made import result
 
@@ -22,7 +23,7 @@ def test_every_table_gets_bars_and_a_sweep_curves(tmp_path: Path, capsys: pytest
     result(name="trades", row_key="beta", rows=rows, validation={"1": 50.0}).save(
         tmp_path / "trades-small.json"
     )
-    assert main([str(tmp_path)]) == 0
+    assert carried_out(act, [str(tmp_path)]) == 0
     names = ["adv_linf-small.svg", "trades-small-curves.svg", "trades-small.svg"]
     assert sorted(path.name for path in tmp_path.glob("*.svg")) == names
     assert sorted(Path(line).name for line in capsys.readouterr().out.splitlines()) == names
@@ -39,6 +40,6 @@ def test_a_mistake_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(words) == 2
+    assert carried_out(act, words) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("soar: ") and message in shown and shown.count("\n") == 1
