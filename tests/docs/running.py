@@ -32,6 +32,7 @@ ROOT = Path(__file__).parents[2]
 ONLY_PARSED = {
     ("soar", "data", "fetch"): "needs a network; tests/data fetches for real",
     ("soar", "demo"): "takes minutes; tests/cli/test_demo.py runs it",
+    ("soar", "study", "frontier"): "needs CIFAR-10 and minutes; tests/cli/test_study.py runs studies",
     ("soar", "bench"): "measures, which says nothing on a busy machine; tests/cli/test_bench.py runs it",
 }
 ONLY_PARSED_FLAGS = {
@@ -106,8 +107,11 @@ def run_command(words: Sequence[str], where: str) -> None:
         run_soar(words, where)
     elif words[:2] == ["python", "-m"] and words[2] in ("tools.theory", "tools.figures"):
         run_paper(words[2], words[3:], where)
-    elif words[:2] == ["python", "-m"] and words[2] in ("soar.experiments.show.page", "tools.figures.tables"):
+    elif words[:2] == ["python", "-m"] and words[2] == "soar.experiments.show.page":
         assert importlib.import_module(words[2]).main(words[3:]) == 0, f"{where}: {' '.join(words)}"
+    elif words[:2] == ["python", "-m"] and words[2].startswith("tools.figures."):
+        program = importlib.import_module(words[2])
+        assert command.carried_out(program.act, words[3:]) == 0, f"{where}: {' '.join(words)}"
     elif words[0] == "pip" or (words[:2] == ["python", "-m"] and words[2] in ("pip", "mkdocs", "build")):
         check_extras(words, where)
     elif words[0] == "make":
