@@ -66,7 +66,7 @@ def draw(courses: Sequence[Course], path: Path) -> None:
     """Draw robust accuracy on validation images above, alignment below, and a mark where the alarm rang."""
     with drawing(path, width=7.0, height=5.6) as figure:
         above, below = figure.subplots(2, 1, sharex=True)
-        above.set_title("One-step training at 16/255: the alarm rings before accuracy falls")
+        above.set_title("One-step training at a large eps: robust accuracy, and the alarm")
         above.set(ylabel="robust accuracy, %")
         below.set(ylabel="alignment of gradients", xlabel="epoch")
         for one, color in zip(courses, _COLORS, strict=False):
