@@ -79,5 +79,5 @@ def quadratic_bound(logits: Tensor, moved: Tensor, target: Tensor) -> Tensor:
     tensor([2.6931])
     """
     change = moved - logits
-    slope = (change * (logits.softmax(dim=1) - target)).sum(dim=1)
-    return F.cross_entropy(logits, target, reduction="none") + slope + change.square().sum(dim=1) / 4
+    linear = (change * (logits.softmax(dim=1) - target)).sum(dim=1)
+    return F.cross_entropy(logits, target, reduction="none") + linear + change.square().sum(dim=1) / 4
