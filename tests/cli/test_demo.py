@@ -23,8 +23,8 @@ def test_the_demo_shows_what_robust_training_is_worth(
         {row: cells[name]["values"][0] for row, cells in rows.items()} for name in ("clean", "worst case")
     )
     assert clean["standard"] > 80 and worst["standard"] < 10
-    assert worst["FGSM"] < 20 < 80 < rows["FGSM"]["FGSM"]["values"][0], "robust to the attack it saw only"
-    assert clean["N-FGSM"] > 65 and worst["N-FGSM"] > 35
+    assert worst["FGSM"] < rows["FGSM"]["FGSM"]["values"][0] - 25, "robust to the attack it saw only"
+    assert clean["N-FGSM"] > 65 and worst["N-FGSM"] > max(45, worst["FGSM"] + 10)
     assert "worst case" in capsys.readouterr().out
 
 
