@@ -17,7 +17,7 @@ ROOT = Path(soar.__file__).parent
 
 # From the lowest layer to the highest. What a bar sets apart imports nothing of its neighbors.
 LAYERS = {
-    "base": "soar checkpoints distributed environment epsilon errors files locks options progress"
+    "base": "soar checkpoints distributed environment epsilon errors files imports locks options progress"
     " randomness registry shapes text values weights",
     "mathematics": "curvature double_backward fuse inputs losses model_state prediction threat",
     "data | models | attacks": "data | models | attacks",

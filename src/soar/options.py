@@ -61,7 +61,7 @@ def parse_spec(text: str, what: str) -> tuple[str, dict[str, str]]:
     """Split a name with options, as attacks, objectives and models are written on a command line.
 
     Args:
-        text: a name, or a name with options as in "pgd:steps=20,restarts=5"; that of a model may be
+        text: a name, or a name with options as in "pgd:steps=20,restarts=5"; the name may be
             package.module:callable
         what: the field that the text sets, for messages; its flag has the same name
 
@@ -78,7 +78,8 @@ def parse_spec(text: str, what: str) -> tuple[str, dict[str, str]]:
     """
     name, _, settings = text.partition(":")
     called, _, rest = settings.partition(":")
-    if what == "model" and "=" not in called and called:
+    # No attack or objective of ours has a dot in its name.
+    if called and "=" not in called and (what == "model" or "." in name):
         name, settings = f"{name}:{called}", rest
     words = name.split()
     if len(words) > 1 and all("=" in word for word in words[1:]):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from soar.errors import UserError, unknown
+from soar.imports import imported
 from soar.options import REQUIRED, bind, defaults
 
 Built = TypeVar("Built")
@@ -24,6 +25,8 @@ class Entry(Generic[Built]):
 
 class Registry(Generic[Built]):
     """Look up builders by name, with a suggestion when a name is misspelled.
+
+    A name may also be `package.module:callable`, a builder of any package.
 
     Args:
         kind: the noun for messages, such as "objective"; the recipe section carries the same name
@@ -54,6 +57,8 @@ class Registry(Generic[Built]):
         return add
 
     def __getitem__(self, name: str) -> Entry[Built]:
+        if isinstance(name, str) and ":" in name:
+            return Entry(name, imported(name, self.kind), "")
         if not isinstance(name, str) or name not in self._entries:
             raise unknown(self.kind, name, self._entries, f"{self.kind}.name")
         return self._entries[name]

@@ -118,12 +118,21 @@ class Run:
         return find_weights(self.path / checkpoints.FOLDER / self.checkpoint, "--checkpoint")
 
     def objective(self, model: nn.Module) -> Objective:
-        """Build the recipe's objective around a model."""
-        from soar.objectives import OBJECTIVES
+        """Build the recipe's objective around a model.
+
+        Raises:
+            UserError: if it cannot be built, or is not an `Objective`
+        """
+        from soar.objectives import OBJECTIVES, Objective
 
         options = {key: value for key, value in self.recipe.objective.items() if key != "name"}
         name = self.recipe.objective["name"]
-        return OBJECTIVES.build(name, options, model, self.threat(), seed=self.recipe.seed)
+        built = OBJECTIVES.build(name, options, model, self.threat(), seed=self.recipe.seed)
+        if not isinstance(built, Objective):
+            raise UserError(
+                f"objective.name: {name} returned a {type(built).__name__}, expected a subclass of Objective"
+            )
+        return built
 
 
 def plan(recipe: Recipe, path: Path) -> Run:

@@ -49,7 +49,7 @@ def test_options_are_keyword_arguments_of_the_callable() -> None:
     [
         ("torch.nn", "expected package.module:callable"),
         ("no_such_package.x:build", "cannot import no_such_package.x"),
-        ("torch.nn:Linea", "torch.nn has no 'Linea'"),
+        ("torch.nn:Linea", "torch.nn has no class or function 'Linea'"),
         ("os:getcwd", "returned a str, expected a torch.nn.Module"),
     ],
 )

@@ -57,7 +57,7 @@ def test_loss_is_the_formula_from_dense_matrices(threat: Threat, scale: float, s
         seed=2,
     )
     found = objective(x, y, INDEX, 5)
-    points = objective.init.points(model, threat, x, y, index=INDEX, seed=2, step=5)
+    points, _ = objective.init.find(model, threat, x, y, index=INDEX, seed=2, step=5)
     rho = (math.sqrt(D) if threat.norm_name == "linf" else 1) * threat.radius / 2
     factor = 0.3 * (rho**2 + 1) / 2
     total = 0.0

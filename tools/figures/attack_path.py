@@ -67,7 +67,7 @@ def measure(network: Network, points: int = 61) -> Way:
     loss = loss_in_double(model, y)
     with probing(model):
         attack = Start("pgd-20", share=1.0)
-        end = attack.points(model, network.threat, x, y, index=network.index, seed=0, step=0)
+        end, _ = attack.find(model, network.threat, x, y, index=network.index, seed=0, step=0)
         way = end - x
         fractions = torch.linspace(0, 1, points, dtype=torch.float64)
         with torch.no_grad():

@@ -100,7 +100,7 @@ def measure(
         seed: seed of starts and directions
         mode: how to show progress
     """
-    x = _start(start).points(model, threat, x, y, index=index, seed=seed, step=0)
+    x, _ = _start(start).find(model, threat, x, y, index=index, seed=seed, step=0)
     threat = remaining_ball(threat, start)
     found = []
     with probing(model), Progress(len(x), "measuring", mode) as progress:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from soar.errors import UserError, first_line
+from soar.errors import UserError
+from soar.imports import imported, where
 from soar.options import literal, parse_spec
 from soar.weights import Weights, describe_file, fill
 
@@ -39,40 +36,20 @@ def build_external(spec: str, seed: int = 0, options: Mapping[str, Any] | None =
     Linear(in_features=4, out_features=2, bias=False)
     """
     path, given = parse_spec(spec, "model")
-    module_name, _, name = path.partition(":")
-    if not module_name or not name:
-        raise UserError(f"model: got '{spec}', expected package.module:callable (flag --model)")
+    build = imported(path, "model")
     keywords = {
         key: literal(value) if isinstance(value, str) else value
         for key, value in {**given, **(options or {})}.items()
     }
-    folder = os.getcwd()
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    try:
-        module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # a user's code may fail in any way, here and below
-        raise UserError(f"model: cannot import {module_name} ({_where(error)})") from error
-    build: Callable[..., Any] | None = getattr(module, name, None)
-    if build is None:
-        raise UserError(f"model: {module_name} has no '{name}' (flag --model)")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         try:
             model = build(**keywords)
-        except (Exception, SystemExit) as error:
-            raise UserError(f"model: {spec} fails ({_where(error)})") from error
+        except (Exception, SystemExit) as error:  # a user's code may fail in any way
+            raise UserError(f"model: {spec} fails ({where(error)})") from error
     if not isinstance(model, nn.Module):
         raise UserError(f"model: {spec} returned a {type(model).__name__}, expected a torch.nn.Module")
     return model
-
-
-def _where(error: BaseException) -> str:
-    """Return what went wrong and in which line, as a traceback would."""
-    if isinstance(error, ImportError | SyntaxError):
-        return str(error)
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{first_line(error)}; {Path(last.filename).name}, line {last.lineno}"
 
 
 def load_external_weights(model: nn.Module, path: Path) -> Weights:

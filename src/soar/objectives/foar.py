@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from soar.curvature import input_gradient
 from soar.double_backward import FastDoubleBackward
+from soar.objectives.alignment import cosine
 from soar.objectives.inner_passes import LossAt, regularized
 from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.objectives.starts import Start
@@ -23,7 +24,8 @@ class FOAR(Objective):
     BatchNorm updates its running statistics in the pass at x' only.
 
     The metrics explain a run that goes wrong: a penalty near 0 at a high confidence means that the softmax
-    has saturated, which hides the gradient instead of flattening the loss.
+    has saturated, which hides the gradient instead of flattening the loss. `alignment`, where a single step
+    leads to x', is the mean cosine between the gradients where that step begins and ends.
 
     Args:
         model: any module that maps images in [0, 1] to logits, twice differentiable where it is curved
@@ -52,11 +54,16 @@ class FOAR(Objective):
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
         """Find x', then return cross-entropy and penalty there."""
         threat = self.required_threat()
-        points = self.init.points(self.model, threat, x, y, index=index, seed=self.seed, step=step)
+        points, start_gradient = self.init.find(
+            self.model, threat, x, y, index=index, seed=self.seed, step=step
+        )
         loss_at = LossAt(self.model, y)
         with FastDoubleBackward():
             _, gradient = input_gradient(loss_at, points.detach(), differentiable=True)
         norm = threat.dual_norm(gradient)
         logits = loss_at.logits[0]
         penalty = self.init.remaining * threat.radius * norm
-        return regularized(self.classification_loss(logits, y), penalty, logits, gradient_norm=norm)
+        metrics = {"gradient_norm": norm}
+        if start_gradient is not None:
+            metrics["alignment"] = cosine(start_gradient, gradient.detach())
+        return regularized(self.classification_loss(logits, y), penalty, logits, **metrics)

@@ -22,6 +22,7 @@ from soar import curvature, randomness
 from soar.double_backward import FastDoubleBackward
 from soar.errors import UserError
 from soar.objectives import checks
+from soar.objectives.alignment import cosine
 from soar.objectives.inner_passes import (
     LossAt,
     Statistics,
@@ -66,7 +67,8 @@ class SOAR(Objective):
     The metrics explain a run that goes wrong. `clamped` near 1: the penalty has no gradient and this is plain
     adversarial training at x'. `confidence` near 1 with a penalty near its floor: the softmax has saturated,
     which hides curvature instead of removing it. `penalty_gradient` far above its clip: the penalty decides
-    the direction of every step.
+    the direction of every step. `alignment`, where a single step leads to x': the mean cosine between the
+    gradients where that step begins and ends; it falls when training collapses.
 
     Args:
         model: any module that maps images in [0, 1] to logits
@@ -139,15 +141,21 @@ class SOAR(Objective):
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
         """Find x', expand the loss there, and add the penalty."""
         threat = self.required_threat()
-        points = self.init.points(self.model, threat, x, y, index=index, seed=self.seed, step=step).detach()
+        points, start_gradient = self.init.find(
+            self.model, threat, x, y, index=index, seed=self.seed, step=step
+        )
         keys = [
             randomness.key(self.seed, index, f"soar direction {k}", step) for k in range(self.num_directions)
         ]
-        found = self._expand(points, y, keys)
+        found = self._expand(points.detach(), y, keys)
         norms = found.norms if self.max_norm is None else found.norms.clamp(max=self.max_norm)
         penalty = (self.factor(x, step) * norms.mean(dim=1)).mean()
         loss = self.classification_loss(found.logits, y).mean()
         metrics = self._metrics(found, loss, penalty)
+        if start_gradient is not None:
+            metrics["alignment"] = cosine(
+                start_gradient[: len(found.gradient)], found.gradient.detach()
+            ).mean()
         if self.penalty_grad_clip is not None:
             penalty, metrics["penalty_gradient"] = self.penalty_grad_clip.apply(
                 penalty, self.model, step=step, micro_batches=self.micro_batches

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from soar import randomness
-from soar.attacks.oracle import perturb
+from soar.attacks.oracle import perturb, search
 from soar.attacks.pgd import PGD
 from soar.attacks.recall import recalled
 from soar.errors import UserError, shown
@@ -58,10 +58,10 @@ class Start:
             return self.rest
         return 1.0 if self.kind == "zero" else 1.0 - self.share
 
-    def points(
+    def find(
         self, model: nn.Module, threat: Threat, x: Tensor, y: Tensor, *, index: Tensor, seed: int, step: int
-    ) -> Tensor:
-        """Return x', without a graph.
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return x' without a graph and, where a single step led to it, the gradient that the step followed.
 
         Args:
             model: used in eval mode, without parameter gradients, and left as it was
@@ -73,14 +73,15 @@ class Start:
             step: the training step
         """
         if self.kind == "zero":
-            return x
+            return x, None
         within = threat.scaled(self.share)
         if self.kind == "random":
-            return within.random_start(x, randomness.key(seed, index, "random start", step))
+            return within.random_start(x, randomness.key(seed, index, "random start", step)), None
         if self.kind == "nfgsm":
-            found = recalled(lambda: noisy_step(model, within, x, y, index=index, seed=seed, step=step))
-            return found.points
+            return recalled(lambda: noisy_step(model, within, x, y, index=index, seed=seed, step=step))
         steps = int(self.kind.removeprefix("pgd-"))
+        if steps > 1:
+            return perturb(model, PGD(steps=steps), within, x, y, index=index, seed=seed, step=step), None
         # The single step of Algorithm 1 is as long as the radius.
-        attack = PGD(steps=steps, step_size=within.eps if steps == 1 else None)
-        return perturb(model, attack, within, x, y, index=index, seed=seed, step=step)
+        attack = PGD(steps=1, step_size=within.eps)
+        return recalled(lambda: search(model, attack, within, x, y, index=index, seed=seed, step=step))

@@ -73,7 +73,7 @@ def test_a_start_moves_half_way_and_leaves_half_of_the_ball() -> None:
     case = quadratic_case(EPS, SLOPE)
     left = RHO / 2
     assert theory.remaining_ball(case.threat, "pgd-1").enclosing_l2_radius(4) == pytest.approx(left)
-    moved = Start("pgd-1", share=0.5).points(
+    moved, _ = Start("pgd-1", share=0.5).find(
         case.model, case.threat, case.x, case.y, index=case.index, seed=0, step=0
     )
     there = SLOPE * (moved - case.x).flatten(1).sum(dim=1) / 2 + 1

@@ -105,7 +105,7 @@ def regularized_losses(objective: SOAR, x: Tensor, y: Tensor, index: Tensor, *, 
         return cross_entropy(objective.model(points), y)
 
     threat, seed = objective.required_threat(), objective.seed
-    points = objective.init.points(objective.model, threat, x, y, index=index, seed=seed, step=0).detach()
+    points, _ = objective.init.find(objective.model, threat, x, y, index=index, seed=seed, step=0)
     total = torch.zeros_like(points[:, 0, 0, 0])
     with probing(objective.model), full_precision(x.device):
         loss, gradient = curvature.input_gradient(loss_at, points)
