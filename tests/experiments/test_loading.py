@@ -239,3 +239,8 @@ def test_an_empty_name_of_a_network_is_as_none(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('title = "x"\nrecipe = "demo-soar"\n[[rows]]\nname = "a"\nnetwork = ""\n')
     assert load(str(path)).rows[0].network == "a"
+
+
+def test_the_frontier_trains_its_best_six_thrice() -> None:
+    rows = [row for row in load("frontier").rows if row.name.startswith("10 min")]
+    assert [row.seeds for row in rows] == [3] * 7 + [1] * 3, "and PGD-10, which they are compared with"

@@ -88,6 +88,16 @@ def test_seeds_are_other_networks_and_other_results() -> None:
     assert all(len(row["value"]) == 1 for row in keys(smoke("theory", 3)).values())
 
 
+def test_a_row_may_have_more_seeds_than_the_others() -> None:
+    table = smoke("relaxation")
+    first, *others = table.rows
+    several = replace(table, rows=(replace(first, seeds=3), *others))
+    counted = {row: {len(cell) for cell in cells.values()} for row, cells in keys(several).items()}
+    assert counted == {first.name: {3}} | {row.name: {1} for row in others}
+    all_have_more = keys(replace(several, seeds=4))
+    assert {len(cell) for cells in all_have_more.values() for cell in cells.values()} == {4}
+
+
 def test_rows_that_are_missing_are_left_out_unless_weights_are_given(tmp_path: Path) -> None:
     table = smoke("cure_llr", 3)
     assert jobs(table, Cache(tmp_path), only=["WideResNet / CURE"]) == []

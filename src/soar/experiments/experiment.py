@@ -134,6 +134,7 @@ class TableRow:
         paper: the paper's number by column; None where it prints a dash
         paper_std: the standard deviations that it prints
         weights: a file of the user's own, in place of training the network
+        seeds: how many training runs each of its numbers is the mean of
         missing: why the row cannot be measured here, in a few words
         command: what would measure it
     """
@@ -144,6 +145,7 @@ class TableRow:
     paper: Mapping[str, float | None] = field(default_factory=dict)
     paper_std: Mapping[str, float] = field(default_factory=dict)
     weights: str = ""
+    seeds: int = 1
     missing: str = ""
     command: str = ""
 
@@ -164,7 +166,7 @@ class Experiment:
         caution: how it differs from what the paper did, shown with every number
         claims: what the paper says about the numbers
         selects: whether rows are values of one parameter, the best of which validation selects
-        seeds: how many training runs each number is the mean of
+        seeds: how many training runs each number is the mean of, unless a row has more
     """
 
     name: str

@@ -60,13 +60,14 @@ def gather(
         if not row.network or row.missing or row.weights:
             continue
         trained = experiment.networks[row.network]
-        folders = [cache.network(trained.with_seed(seed).key) for seed in range(experiment.seeds)]
+        seeds = max(row.seeds, experiment.seeds)
+        folders = [cache.network(trained.with_seed(seed).key) for seed in range(seeds)]
         runs[row.name] = tuple(map(str, folders))
         if experiment.selects:
             found_scores = [validation_scores(folder).get("robust") for folder in folders]
             scores = [one for one in found_scores if one is not None]
             # A mean of fewer training runs than the others have could win by luck.
-            if len(scores) == experiment.seeds:
+            if len(scores) == seeds:
                 validation[row.name] = 100 * statistics.fmean(scores)
     measurements = [one for row in experiment.rows for one in row.columns.values()]
     return Result(
@@ -76,6 +77,7 @@ def gather(
         seeds=experiment.seeds,
         examples=max((one.examples for one in measurements), default=0),
         data=_data(experiment),
+        split=_split(experiment),
         unit=experiment.unit,
         units=_units(experiment),
         row_key=experiment.row_key,
@@ -123,6 +125,12 @@ def _data(experiment: Experiment) -> str:
         if "assessment" in kinds
         else recipe.data.name
     )
+
+
+def _split(experiment: Experiment) -> str:
+    """Return which images of the data were attacked."""
+    measurements = [one for row in experiment.rows for one in row.columns.values()]
+    return "validation" if any(one.options.get("split") == "validation" for one in measurements) else "test"
 
 
 def _units(experiment: Experiment) -> dict[str, str]:

@@ -259,6 +259,7 @@ class _Reader:
             columns=measured,
             paper={name: None if one == "-" else one for name, one in zip(columns, row.paper, strict=False)},
             paper_std=dict(zip(columns, row.paper_std, strict=False)),
+            seeds=row.seeds,
             missing=missing,
             command=command,
         )

@@ -47,7 +47,7 @@ def requests(experiment: Experiment, only: Collection[str] = ()) -> Iterator[Req
         if only and row.name not in only:
             continue
         # There is one file of weights, and one theory: more seeds would return the same again.
-        for seed in range(1 if row.network is None or row.weights else experiment.seeds):
+        for seed in range(1 if row.network is None or row.weights else max(row.seeds, experiment.seeds)):
             network = experiment.networks[row.network].with_seed(seed) if row.network else None
             if network and row.weights:
                 network = network.with_weights(row.weights)

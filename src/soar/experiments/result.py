@@ -71,8 +71,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         title: what it shows
         scale: smoke, small or paper; empty for an experiment of one size
         seeds: how many training runs each number is the mean of
-        examples: number of test images; 0 where there are none
+        examples: number of images; 0 where there are none
         data: what they are, and the threat where all attacks share one
+        split: which part of the data they are from, test or validation
         unit: of the numbers, such as percent
         units: units of columns that have another one
         row_key: what a row is, such as method
@@ -90,6 +91,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     seeds: Annotated[int, msgspec.Meta(ge=1)] = 1
     examples: Annotated[int, msgspec.Meta(ge=0)] = 0
     data: str = ""
+    split: str = "test"
     unit: str = "percent"
     units: dict[str, str] = {}
     row_key: str = "training"

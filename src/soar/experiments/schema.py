@@ -53,6 +53,8 @@ class RowTable(NetworkTable):
 
     name: str
     network: str = ""
+    seeds: Annotated[int, Meta(ge=1)] = 1
+    """How many training runs it is the mean of, at least; `--seeds` may ask for more."""
     options: Table = field(default_factory=dict)
     """Of the measurements of all columns."""
     paper: tuple[float | Literal["-"], ...] = ()

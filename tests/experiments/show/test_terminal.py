@@ -4,6 +4,7 @@ import io
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as replace_struct
 from rich.console import Console
 
 from soar.experiments.claims import Claim, Judged
@@ -100,3 +101,10 @@ def test_claims_are_told_with_their_verdict_and_why(console: Console) -> None:
     ]
     terminal.claims(console, [])
     assert console.export_text() == ""
+
+
+def test_the_legend_says_which_images_and_how_many_training_runs() -> None:
+    one = replace_struct(result(), seeds=1, split="validation")
+    assert "500 validation images; one training; with ±, mean and standard deviation of 2" in terminal.legend(
+        one
+    )

@@ -129,14 +129,22 @@ def legend(result: Result) -> str:
     parts += ["diff: ours minus the paper's"] if result.has_paper else []
     if result.examples:
         ours = "ours on " if result.has_paper else ""
-        parts.append(f"{ours}{result.examples} test images" + (f" of {result.data}" if result.data else ""))
-        many = result.seeds > 1
-        parts.append(f"mean ± standard deviation of {result.seeds} training runs" if many else "one training")
+        images = f"{ours}{result.examples} {result.split} images"
+        parts.append(images + (f" of {result.data}" if result.data else ""))
+        parts.append(_training_runs(result))
     cells = [cell for cells in result.rows.values() for cell in cells.values()]
     widths = [one.high - one.low for one in cells if one.low is not None and one.high is not None]
     if widths:
         parts.append(f"95% interval of each at most ±{number(max(widths) / 2, result.unit)}")
     return "; ".join(parts)
+
+
+def _training_runs(result: Result) -> str:
+    """Return how many training runs the numbers are means of."""
+    most = max(len(cell.values or ()) for cells in result.rows.values() for cell in cells.values())
+    if result.seeds > 1:
+        return f"mean ± standard deviation of {result.seeds} training runs"
+    return f"one training; with ±, mean and standard deviation of {most}" if most > 1 else "one training"
 
 
 def text_of(console: Console) -> str:
