@@ -61,8 +61,8 @@ def parse_spec(text: str, what: str) -> tuple[str, dict[str, str]]:
     """Split a name with options, as attacks, objectives and models are written on a command line.
 
     Args:
-        text: a name, or a name with options as in "pgd:steps=20,restarts=5"; the name may be
-            package.module:callable
+        text: a name, or a name with options as in "pgd:steps=20,restarts=5"; that of a model or an objective
+            may be package.module:callable
         what: the field that the text sets, for messages; its flag has the same name
 
     Returns:
@@ -73,13 +73,16 @@ def parse_spec(text: str, what: str) -> tuple[str, dict[str, str]]:
 
     >>> parse_spec("pgd:steps=20,restarts=5", "attacks")
     ('pgd', {'steps': '20', 'restarts': '5'})
+    >>> parse_spec("my_module:Pairing", "objective")
+    ('my_module:Pairing', {})
     >>> parse_spec("my_package.nets:build:width=4", "model")
     ('my_package.nets:build', {'width': '4'})
     """
     name, _, settings = text.partition(":")
     called, _, rest = settings.partition(":")
-    # No attack or objective of ours has a dot in its name.
-    if called and "=" not in called and (what == "model" or "." in name):
+    # "mart:beta" is an option without its value, "my_module:Pairing" a class.
+    is_class = what in ("objective", "objectives") and ("." in name or not called.islower())
+    if called and "=" not in called and (what == "model" or is_class):
         name, settings = f"{name}:{called}", rest
     words = name.split()
     if len(words) > 1 and all("=" in word for word in words[1:]):

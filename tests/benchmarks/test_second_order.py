@@ -79,4 +79,4 @@ def test_the_next_visit_starts_where_the_last_one_ended_also_after_a_restart(thr
 
 def test_the_study_loads() -> None:
     study = loading.load(str(FILE))
-    assert len(study.rows) == 7
+    assert len(study.rows) == 6
