@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor
 
 _Z = 1.959963984540054  # 97.5% of the standard normal distribution lie below it
@@ -39,6 +40,31 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     center = (p + z2 / (2 * trials)) / (1 + z2 / trials)
     half = _Z * math.sqrt(p * (1 - p) / trials + z2 / (4 * trials**2)) / (1 + z2 / trials)
     return max(0.0, center - half), min(1.0, center + half)
+
+
+def clopper_pearson(successes: int, trials: int, alpha: float) -> float:
+    r"""Return a lower bound of a probability that is wrong with probability alpha (Clopper, Pearson, 1934).
+
+    The p at which so many successes or more have the probability alpha: \( \sum_{k \ge s} B(k; n, p) = \alpha \)
+
+    Args:
+        successes: how often it happened
+        trials: how often it could have happened
+        alpha: the probability that the bound is too high
+
+    >>> round(clopper_pearson(1000, 1000, 0.001), 6), round(0.001 ** (1 / 1000), 6)
+    (0.993116, 0.993116)
+    """
+    if successes == 0:
+        return 0.0
+    k = torch.arange(successes, trials + 1, dtype=torch.float64)
+    choices = math.lgamma(trials + 1) - torch.lgamma(k + 1) - torch.lgamma(trials - k + 1)
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        p = (low + high) / 2
+        tail = torch.logsumexp(choices + k * math.log(p) + (trials - k) * math.log1p(-p), dim=0)
+        low, high = (p, high) if float(tail) < math.log(alpha) else (low, p)
+    return low
 
 
 def paired(first: Tensor, second: Tensor) -> tuple[float, float, float]:

@@ -7,22 +7,45 @@ import hashlib
 import json
 import warnings
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from soar.attacks import Outcomes
 from soar.errors import reason_of
 
 
 class Row(NamedTuple):
-    """What a line holds of one example: the numbers of `Outcomes`."""
+    """What a line holds of one example: the numbers of `Settled`."""
 
     robust: int
     forward: int
     backward: int
     predictions: int
+
+
+class Settled(Protocol):
+    """What is known about examples: the outcomes of an attack, or a certificate in the same fields."""
+
+    @property
+    def robust(self) -> Tensor:
+        """Whether each is robust."""
+        ...
+
+    @property
+    def forward(self) -> Tensor:
+        """Forward passes, or what else was counted."""
+        ...
+
+    @property
+    def backward(self) -> Tensor:
+        """Backward passes."""
+        ...
+
+    @property
+    def predictions(self) -> Tensor:
+        """The class predicted in the end."""
+        ...
 
 
 def fingerprint(model: nn.Module, description: str, images: Tensor, labels: Tensor) -> str:
@@ -64,7 +87,7 @@ class Journal:
         for file in _parts(path):
             self._read(file)
 
-    def write(self, attack: str, index: Tensor, rows: list[int], outcomes: Outcomes) -> None:
+    def write(self, attack: str, index: Tensor, rows: list[int], outcomes: Settled) -> None:
         """Note the outcomes of examples that were settled just now."""
         if self._is_full:
             return

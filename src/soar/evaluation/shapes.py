@@ -126,8 +126,24 @@ class AssessmentShape(_RecordShape):
     diagnosis: DiagnosisShape | None
 
 
-SHAPES: dict[str, type[AssessmentShape | DiagnosisShape]] = {
+class CertificateShape(_RecordShape):
+    """Which examples are proved to be robust, in the order of `index`."""
+
+    format: Literal[1]
+    kind: Literal["certificate"]
+    accuracy: AccuracyShape
+    method: Literal["crown", "ibp", "smoothing"]
+    options: dict[str, bool | int | float | str]
+    index: list[Count]
+    labels: list[Count]
+    correct: Flags
+    certified: Flags
+    seconds: Annotated[float, Meta(ge=0)]
+
+
+SHAPES: dict[str, type[AssessmentShape | DiagnosisShape | CertificateShape]] = {
     "assessment": AssessmentShape,
+    "certificate": CertificateShape,
     "diagnosis": DiagnosisShape,
 }
 
@@ -136,7 +152,7 @@ def schema(kind: str) -> dict[str, Any]:
     """Return the JSON Schema of a kind of file, as it is shipped beside this module.
 
     Args:
-        kind: "assessment" or "diagnosis"
+        kind: "assessment", "certificate" or "diagnosis"
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

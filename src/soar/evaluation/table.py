@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from soar.evaluation.assessment import Assessment
+    from soar.evaluation.certificate import Bracket, Certificate
     from soar.evaluation.diagnosis import Diagnosis, Verdict
 
 WORST = "worst case"
@@ -31,6 +32,12 @@ MEANING: dict[Verdict, str] = {
     "suspicious": "some attacks may have been misled; do not quote its robust accuracy before the next steps",
     "masked": "attacks were misled by hidden gradients; its robust accuracy under them means nothing",
 }
+SIDES = {
+    "crown": "certified: no perturbation within the threat changes the prediction, so no attack leaves less",
+    "ibp": "certified: no perturbation within the threat changes the prediction, so no attack leaves less",
+    "smoothing": "certified: the smoothed model, not the model itself, keeps its prediction within the threat",
+}
+"""what a certificate of each method says"""
 
 # Room for the longest verdict.
 _INDENT = 13
@@ -93,6 +100,40 @@ def curve(assessments: Sequence[Assessment]) -> Table:
         forward, backward = one.passes(WORST)
         accuracy = percent(one.worst_case), interval(*one.interval(WORST))
         made.add_row(str(one.threat), *accuracy, f"{forward - 1:.1f}", f"{backward:.1f}")
+    return made
+
+
+def certificate_table(certificates: Sequence[Certificate], brackets: Sequence[Bracket] = ()) -> Table:
+    """Return a table of certified accuracy over the radius, beside that under attack where it is known.
+
+    Args:
+        certificates: of one model on the same images, each at another radius
+        brackets: what attacks left at the same radii
+    """
+    from rich import box
+    from rich.table import Table
+
+    first = certificates[0]
+    attacked = {str(one.threat): percent(one.attacked) for one in brackets}
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        title=_as_it_is(
+            f"{first.model} on {len(first)} images of {first.data}, {first.method}", "table.title"
+        ),
+        title_justify="left",
+        caption=_as_it_is(
+            f"{SIDES[first.method]}; clean accuracy {percent(first.clean_accuracy)}", "table.caption"
+        ),
+        caption_justify="left",
+    )
+    made.add_column("threat")
+    for heading in ("certified", "95% interval", *(("attacked",) if attacked else ()), "seconds"):
+        made.add_column(heading, justify="right")
+    for one in sorted(certificates, key=lambda one: one.threat.eps):
+        shown = (attacked.get(str(one.threat), ""),) if attacked else ()
+        made.add_row(
+            str(one.threat), percent(one.accuracy), interval(*one.interval), *shown, f"{one.seconds:.1f}"
+        )
     return made
 
 
