@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from soar.bounds.interval import Interval, around, rounding
 from soar.bounds.propagation import Known, Linear, Propagation
 from soar.bounds.rules import RULES
+from soar.prediction import logits_of
 from soar.threat import Threat
 
 
@@ -83,7 +84,7 @@ def bounded(mode: Propagation, model: nn.Module, images: Known) -> LogitBounds:
         UserError: if the model uses something that cannot be bounded
     """
     with mode.naming(model), mode:
-        output = model(mode.follow(images))
+        output = logits_of(model, mode.follow(images))
     found = mode.known(output)
     if found is None or found.value.dim() != 2:
         raise mode.refusal("outputs that do not come from the image by functions that can be bounded")

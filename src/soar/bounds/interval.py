@@ -41,7 +41,8 @@ class Interval(NamedTuple):
     @property
     def size(self) -> Tensor:
         """The largest absolute value that every entry can have."""
-        return torch.maximum(self.lower.abs(), self.upper.abs())
+        # It only serves to bound rounding, through which no gradient is worth its time.
+        return torch.maximum(self.lower.detach().abs(), self.upper.detach().abs())
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Interval:
         """Return the interval after a function that increases in every entry."""
@@ -123,7 +124,9 @@ def scaled(inputs: Interval, factor: Tensor | float, shift: Tensor | float = 0.0
         axes = None
     size = (inputs.size * factor).abs() + (shift.abs() if isinstance(shift, Tensor) else abs(shift))
     room = rounding(inputs.lower, 2) * size
-    return Interval(torch.minimum(*ends) - room, torch.maximum(*ends) + room, axes)
+    if isinstance(factor, Tensor) or factor < 0:
+        ends = torch.minimum(*ends), torch.maximum(*ends)
+    return Interval(ends[0] - room, ends[1] + room, axes)
 
 
 def plus(first: Interval, second: Interval) -> Interval:

@@ -18,7 +18,7 @@ _METADATA = frozenset(
     "shape dtype device ndim layout requires_grad is_leaf is_cuda is_meta is_mps is_sparse is_quantized is_cpu"
     " is_mkldnn is_xpu is_nested is_complex is_floating_point size dim numel nelement stride is_contiguous"
     " get_device element_size itemsize nbytes __len__ __hash__ storage_offset ndimension _is_view"
-    " is_same_size type names".split()
+    " is_same_size type names register_hook".split()
 )
 _OF_ITS_SHAPE = frozenset("zeros_like ones_like full_like new_zeros new_ones new_full new_tensor".split())
 
@@ -90,6 +90,8 @@ class Propagation(TorchFunctionMode):
             return func(*args, **kwargs)
         if name in _OF_ITS_SHAPE:
             return func(*(_plain(one) for one in args), **kwargs)
+        if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
+            raise self.refusal("automatic mixed precision, whose rounding is not bounded")
         in_place = bool(kwargs.pop("inplace", False)) or (name.endswith("_") and not name.endswith("__"))
         rule = self.rules.get(name.strip("_"))
         if rule is None:
@@ -141,7 +143,9 @@ class Propagation(TorchFunctionMode):
         if isinstance(given, dict):
             return {name: self._resolved(one) for name, one in given.items()}
         if isinstance(given, list | tuple):
-            return [self._resolved(one) for one in given]
+            # A list selects other entries than a tuple does.
+            kind = list if isinstance(given, list) else tuple
+            return kind(self._resolved(one) for one in given)
         return given
 
     def _followed(self, found: Any) -> Any:

@@ -54,6 +54,11 @@ def _averaging(function: Callable[..., Tensor]) -> Rule:
     return rule
 
 
+def _nominal(mode: Propagation, value: Tensor) -> Tensor:
+    """Return a value for bounds of its layer: with its gradient, unless that leads to the image for CROWN."""
+    return value if mode.anchor is None else value.detach()
+
+
 def _convolution(function: Callable[..., Tensor], *, transposed: bool = False) -> Rule:
     def rule(mode: Propagation, args: Sequence[Any], kwargs: dict[str, Any]) -> Known:
         known, weight, *others = args
@@ -66,7 +71,7 @@ def _convolution(function: Callable[..., Tensor], *, transposed: bool = False) -
             return function(tensor, filters, None, *others, **kwargs)
 
         value = linear(known.value, weight)
-        bound = affine(known.interval, linear, weight, terms, value.detach())
+        bound = affine(known.interval, linear, weight, terms, _nominal(mode, value))
         if bias is not None:
             shift = bias.reshape(-1, *[1] * (weight.dim() - 2))
             value, bound = value + shift, scaled(bound, 1.0, shift)
@@ -81,7 +86,7 @@ def _linear(mode: Propagation, args: Sequence[Any], kwargs: dict[str, Any]) -> K
     if isinstance(weight, Known) or isinstance(bias, Known):
         raise mode.refusal("weights that depend on the image")
     value = F.linear(known.value, weight)
-    bound = affine(known.interval, F.linear, weight, weight.shape[1], value.detach())
+    bound = affine(known.interval, F.linear, weight, weight.shape[1], _nominal(mode, value))
     if bias is not None:
         value, bound = value + bias, scaled(bound, 1.0, bias)
     mode.linear[id(value)] = Linear(known.interval, weight, bias)
