@@ -43,6 +43,8 @@ def test_a_counter_counts_only_while_it_is_entered_and_leaves_no_hook() -> None:
         ("pgi", {}, (3, 3), 8),
         ("nuat", {}, (3, 3), 8),
         ("elle", {}, (5, 5), 14),
+        # One pass each way, of the image, the middle of its interval and half of its length.
+        ("ibp", {}, (1, 1), 9),
     ],
 )
 def test_passes_and_work_of_an_update_are_the_arithmetic_of_the_method(

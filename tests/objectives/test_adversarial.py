@@ -1,18 +1,21 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from soar import randomness
 from soar.attacks import PGD, perturb
 from soar.errors import UserError
 from soar.losses import cross_entropy
-from soar.objectives import OBJECTIVES, RSFGSM, Adversarial, Standard
+from soar.objectives import OBJECTIVES, RSFGSM, Adversarial, Standard, check_objective
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import SHAPE, Linear, Passes, TinyNet, images, said
 from tests.objectives import shared
+from tests.training import small
 
 
 def test_loss_on_a_linear_model_is_the_closed_form() -> None:
@@ -28,6 +31,59 @@ def test_loss_on_a_linear_model_is_the_closed_form() -> None:
         expected = torch.nn.functional.softplus(margin + reach).mean()
         found = Adversarial(model, threat, steps=60)(x, y).loss
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("sigma", [0.25, 1.0])
+def test_standard_with_noise_is_the_cross_entropy_at_noisy_images_that_are_not_clipped(sigma: float) -> None:
+    model, x, index = TinyNet(), images(6), torch.arange(6) + 40
+    y = said(model, x)
+    keys = randomness.key(4, index, "standard noise", 7)
+    noisy = x + sigma * randomness.normal(keys, SHAPE, torch.float64)
+    found = Standard(model, sigma=sigma, seed=4)(x, y, index, 7)
+    torch.testing.assert_close(found.loss, cross_entropy(model(noisy), y).mean())
+    torch.testing.assert_close(found.logits, model(noisy).detach())
+    assert noisy.min() < 0 or noisy.max() > 1
+
+
+def test_noise_is_normal_and_new_for_every_image_step_and_seed() -> None:
+    seen: list[Tensor] = []
+    model = TinyNet()
+    model.register_forward_pre_hook(lambda _, given: seen.append(given[0].detach()))
+    x, y = torch.full((500, *SHAPE), 0.5, dtype=torch.float64), torch.zeros(500, dtype=torch.int64)
+    for seed, first, step in ((0, 0, 0), (0, 0, 0), (0, 0, 1), (0, 500, 0), (1, 0, 0)):
+        Standard(model, sigma=0.25, seed=seed)(x, y, torch.arange(first, first + 500), step)
+    once, again, *others = (points - 0.5 for points in seen)
+    assert torch.equal(once, again)
+    for noise in (once, *others):
+        assert abs(noise.mean()) < 0.01 and noise.std().item() == pytest.approx(0.25, abs=0.01)
+    for other in others:
+        assert abs((once * other).mean()) < 0.005, "without correlation"
+    assert len(once.unique()) == once.numel()
+    Standard(model)(x, y)
+    assert torch.equal(seen[-1], x)
+
+
+def test_training_with_noise_resumes_to_the_same_weights(tmp_path: Path) -> None:
+    def train(run: Path, **more: Any) -> dict[str, Tensor]:
+        made = small.trainer(run, objective=Standard(small.network(), Linf("8/255"), sigma=0.25), **more)
+        made.fit()
+        return small.weights(made)
+
+    whole = train(tmp_path / "whole")
+    train(tmp_path / "parts", max_steps=5)
+    assert small.same(train(tmp_path / "parts", resume=True), whole)
+    quiet = small.trainer(tmp_path / "quiet", objective=Standard(small.network(), Linf("8/255")))
+    quiet.fit()
+    assert not small.same(small.weights(quiet), whole)
+
+
+def test_every_sigma_keeps_the_contract() -> None:
+    check_objective(lambda model, threat: Standard(model, threat, sigma=0.25))
+
+
+@shared.for_refusals(shared.negative("sigma"))
+def test_noise_of_negative_size_is_refused(options: dict[str, Any], message: str) -> None:
+    shared.assert_refused(Standard, options, message)
 
 
 def test_loss_is_cross_entropy_at_the_attacked_points() -> None:

@@ -90,8 +90,9 @@ class Propagation(TorchFunctionMode):
             return func(*args, **kwargs)
         if name in _OF_ITS_SHAPE:
             return func(*(_plain(one) for one in args), **kwargs)
+        # Its rounding is that of another precision than the one that bounds allow for.
         if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
-            raise self.refusal("automatic mixed precision, whose rounding is not bounded")
+            raise self.refusal("automatic mixed precision")
         in_place = bool(kwargs.pop("inplace", False)) or (name.endswith("_") and not name.endswith("__"))
         rule = self.rules.get(name.strip("_"))
         if rule is None:

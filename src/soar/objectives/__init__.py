@@ -6,6 +6,7 @@ from soar.objectives.cure import CURE
 from soar.objectives.elle import ELLE
 from soar.objectives.foar import FOAR
 from soar.objectives.grad_align import GradAlign
+from soar.objectives.ibp import IBP
 from soar.objectives.llr import LLR
 from soar.objectives.mma import MMA
 from soar.objectives.nfgsm import NFGSM
@@ -20,6 +21,7 @@ __all__ = [
     "CURE",
     "ELLE",
     "FOAR",
+    "IBP",
     "LLR",
     "MART",
     "MMA",

@@ -1,4 +1,4 @@
-"""Training at the clean images, and adversarial training (Madry et al., 2018) at attacked ones."""
+"""Training at the clean images or noisy ones, and adversarial training (Madry et al., 2018) at attacked ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from torch import Tensor, nn
 
+from soar import randomness
 from soar.attacks.oracle import search
 from soar.attacks.pgd import PGD
 from soar.attacks.recall import recalled
@@ -18,20 +19,38 @@ from soar.threat import Threat
 
 @OBJECTIVES.register("standard")
 class Standard(Objective):
-    """Cross-entropy at the clean images; no defense, the point of comparison.
+    r"""Cross-entropy at the clean images; no defense, the point of comparison. With noise, for smoothing.
 
-    mean_i -log p(y_i | x_i)
+    mean_i -log p(y_i | x_i + n_i),  n_i ~ N(0, sigma^2) per pixel
 
     One forward and one backward pass. The loss does not depend on the threat, which is what the trainer
-    validates against.
+    validates against. A positive `sigma` trains the model to classify noisy images, not clipped to [0, 1],
+    which is what randomized smoothing with the same `sigma` asks it for. Source: Cohen, Rosenfeld, Kolter,
+    "Certified Adversarial Robustness via Randomized Smoothing", 2019.
+
+    Args:
+        model: any module that maps images in [0, 1] to logits
+        threat: what the trainer validates against; not used otherwise
+        sigma: standard deviation of the noise, in units of pixels in [0, 1]; 0 for none
+        seed: seed of the noise
 
     >>> import torch
     >>> Standard(torch.nn.Flatten())(torch.zeros(2, 1, 2, 2), torch.tensor([0, 1])).loss
     tensor(1.3863)
     """
 
-    def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:  # noqa: ARG002
+    def __init__(
+        self, model: nn.Module, threat: Threat | None = None, *, sigma: float = 0.0, seed: int = 0
+    ) -> None:
+        super().__init__(model, threat, seed=seed)
+        checks.not_negative(sigma=sigma)
+        self.sigma = sigma
+
+    def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
         """Return the mean cross-entropy."""
+        if self.sigma:
+            keys = randomness.key(self.seed, index, "standard noise", step)
+            x = x + self.sigma * randomness.normal(keys, tuple(x.shape[1:]), x.dtype)
         logits = logits_of(self.model, x)
         return Output(self.classification_loss(logits, y).mean(), logits.detach(), {})
 

@@ -47,7 +47,8 @@ class Objective(nn.Module, ABC):
     """
 
     allows_bfloat16: ClassVar[bool] = True
-    """Whether weights and logits of bfloat16 are precise enough; for differences of gradients they are not.
+    """Whether weights and logits of bfloat16 are precise enough; for differences of gradients, and for bounds
+    that allow for rounding, they are not.
 
     Autocast is allowed in any case: what needs float32 is computed in it.
     """
@@ -119,7 +120,7 @@ class Objective(nn.Module, ABC):
         if not self.allows_bfloat16 and output.logits.dtype in _HALF and not is_autocast:
             raise UserError(
                 f"model: got logits of {output.logits.dtype}, which {type(self).__name__} cannot use, because"
-                " it compares gradients whose differences vanish there; compute in float32 inside the model"
+                " it computes differences that vanish in their rounding; compute in float32 inside the model"
             )
         return output
 
