@@ -37,6 +37,7 @@ OBJECTIVES = (
     "elle",
     "nuat",
     "pgi",
+    "ibp",
 )
 
 
