@@ -15,7 +15,7 @@ from soar.errors import UserError
 from soar.objectives import IBP, Standard, check_objective
 from soar.threat import L2, Linf, Threat
 from soar.training.schedules import eps_factor
-from tests.attacks.problems import SHAPE, Passes, images, said
+from tests.attacks.problems import SHAPE, Linear, Passes, images, said
 from tests.objectives import shared
 from tests.objectives.shared import INDEX, STEP, for_threats
 from tests.training import small
@@ -92,10 +92,11 @@ def test_loss_and_gradient_are_the_formula_written_out(
 
 def test_on_a_linear_model_it_is_the_loss_of_the_worst_perturbation() -> None:
     # Two classes: the margin grows by at most eps ||w||_1, so the worst loss is softplus(m + eps ||w||_1).
-    model, x = nn.Sequential(nn.Flatten(), nn.Linear(12, 2)).double(), images(8)
+    model, x = nn.Sequential(nn.Flatten(), nn.Linear(12, 2, bias=False)).double(), images(8)
+    weight = Linear(classes=2).weight.detach().flatten(1)
+    next(model.parameters()).data.copy_(weight)
     y = said(model, x)
-    weight = next(model.parameters())
-    w = (weight[1] - weight[0]).detach()
+    w = weight[1] - weight[0]
     clean = model(x)
     margin = clean.gather(1, 1 - y[:, None])[:, 0] - clean.gather(1, y[:, None])[:, 0]
     worst = margin + 0.1 * w.abs().sum()

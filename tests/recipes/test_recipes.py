@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from soar import models, recipes, runs
+from soar.bounds import propagate
 from soar.data.catalog import DATASETS
 from soar.errors import UserError
 from soar.objectives import OBJECTIVES
@@ -49,6 +50,19 @@ def test_what_a_description_starts_from_is_what_training_starts_from(name: str) 
     assert start == str(runs.free_path(Path(start).name)), "the folder that `soar train` makes by default"
     assert first.model == shipped.model and first.data.name == shipped.data.name
     assert recipes.load(name, ["--start_from", "null"]).training.start_from is None
+
+
+def test_the_network_of_the_certified_demo_has_bounds() -> None:
+    recipe = recipes.load("demo-certified")
+    assert recipe.objective == {"name": "ibp"} and recipe.training.start_from is None
+    assert 0 < recipe.training.eps_warmup_epochs < recipe.training.epochs
+    options, shape = dict(recipe.model), IMAGES[recipe.data.name]
+    model = models.build(options.pop("name"), seed=recipe.seed, image_shape=shape, options=options).eval()
+    limits = threat(recipe.threat.norm, recipe.threat.eps)
+    with torch.no_grad():
+        bounds = propagate(model, torch.full((2, *shape), 0.5), limits)
+    assert bounds.last is not None, "differences of logits are bounded, not their ends"
+    assert (bounds.interval.lower <= bounds.logits).all() and (bounds.logits <= bounds.interval.upper).all()
 
 
 def test_every_shipped_recipe_is_written_and_read_back_the_same(recipe: Recipe, tmp_path: Path) -> None:

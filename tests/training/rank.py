@@ -34,6 +34,7 @@ OPTIONS: dict[str, Any] = globals().get("OPTIONS", {})
 # Every objective as it is by default, and those options that look at the whole batch.
 NAMES = [
     *(entry.name for entry in OBJECTIVES),
+    "standard sigma=0.25",
     "soar penalty_grad_clip=0.01",
     "adversarial training.weight_perturbation=0.05",
     "mma training.weight_perturbation=0.05",

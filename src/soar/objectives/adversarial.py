@@ -1,4 +1,4 @@
-"""Training at the clean images or noisy ones, and adversarial training (Madry et al., 2018) at attacked ones."""
+"""Training at clean or noisy images, and adversarial training (Madry et al., 2018) at attacked ones."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from soar.threat import Threat
 
 @OBJECTIVES.register("ibp")
 class IBP(Objective):
-    r"""Cross-entropy at the image and of the worst logits that interval bounds allow (IBP), for certificates.
+    r"""Cross-entropy at the image and of the worst logits that intervals allow: certified training (IBP).
 
     mean_i [ k -log p(y_i | x_i) + (1 - k) -log q(y_i | x_i) ],  q of the logits 0 for y and -m_j for others
 
