@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from soar.bounds.interval import Interval
+from soar.bounds.interval import Interval, rounding
 
 # Between neighbors of so many points a smooth activation bends by next to nothing.
 POINTS = 16
@@ -25,6 +26,11 @@ class Lines(NamedTuple):
     upper_offset: Tensor
 
 
+def no_error(inputs: Interval) -> Tensor:
+    """Return 0: a function that torch computes to a few units in the last place of its value."""
+    return torch.zeros_like(inputs.lower)
+
+
 @dataclass(frozen=True)
 class Activation:
     """A function of one entry, smooth enough to be bounded from its values at a few points.
@@ -34,23 +40,27 @@ class Activation:
         bend: the largest absolute second derivative between two ends
         valley: where it is lowest, if it falls before and rises after; None if it rises everywhere
         falls: whether it falls everywhere
+        error: what torch may be off by beyond a few units in the last place of the value
     """
 
     function: Callable[[Tensor], Tensor]
     bend: Callable[[Interval], Tensor]
     valley: float | None = None
     falls: bool = False
+    error: Callable[[Interval], Tensor] = no_error
 
     def range(self, inputs: Interval) -> Interval:
         """Return the interval of the function."""
-        ends = self.function(inputs.lower), self.function(inputs.upper)
-        if self.falls:
-            return Interval(ends[1], ends[0]).widened()
+        first, second = self.function(inputs.lower), self.function(inputs.upper)
+        least, most = torch.minimum(first, second), torch.maximum(first, second)
         if self.valley is None:
-            return Interval(*ends).widened()
-        lowest = self.function(torch.full_like(inputs.lower, self.valley))
-        inside = (inputs.lower < self.valley) & (inputs.upper > self.valley)
-        return Interval(torch.where(inside, lowest, torch.minimum(*ends)), torch.maximum(*ends)).widened()
+            least, most = (second, first) if self.falls else (first, second)
+        else:
+            lowest = self.function(torch.full_like(inputs.lower, self.valley))
+            inside = (inputs.lower < self.valley) & (inputs.upper > self.valley)
+            least = torch.where(inside, lowest, least)
+        room = self.error(inputs) + rounding(least, 2) * torch.maximum(least.abs(), most.abs())
+        return Interval(least - room, most + room)
 
     def lines(self, inputs: Interval) -> Lines:
         r"""Return two lines parallel to the chord.
@@ -63,16 +73,23 @@ class Activation:
         """
         lower, upper = inputs.lower, inputs.upper
         length = upper - lower
-        rise = self.function(upper) - self.function(lower)
+        values = [self.function(lower), self.function(upper)]
         # Over a tiny interval the quotient is rounding; a level line is as good there.
-        slope = torch.where(length > 1e-4, rise / length.clamp(min=1e-4), 0)
-        lowest = highest = self.function(lower) - slope * lower
-        for k in range(1, POINTS + 1):
+        slope = torch.where(length > 1e-4, (values[1] - values[0]) / length.clamp(min=1e-4), 0)
+        offsets = [values[0] - slope * lower, values[1] - slope * upper]
+        for k in range(1, POINTS):
             z = lower + length * (k / POINTS)
-            offset = self.function(z) - slope * z
+            values.append(self.function(z))
+            offsets.append(values[-1] - slope * z)
+        lowest, highest, size = offsets[0], offsets[0], values[0].abs()
+        for offset, value in zip(offsets[1:], values[1:], strict=True):
             lowest, highest = torch.minimum(lowest, offset), torch.maximum(highest, offset)
-        size = (slope * inputs.size).abs() + self.function(upper).abs() + self.function(lower).abs()
-        room = self.bend(inputs) * (length / POINTS).square() / 8 + 8 * torch.finfo(lower.dtype).eps * size
+            size = torch.maximum(size, value.abs())
+        bend = self.bend(inputs)
+        # Points are rounded, too: the function rises by at most this much between one and its neighbor.
+        steepest = 2 * slope.abs() + bend * length
+        room = rounding(lower, 2) * (size + steepest * inputs.size) + self.error(inputs)
+        room = room + bend * (length / POINTS).square() / 8
         return Lines(slope, lowest - room, slope, highest + room)
 
 
@@ -98,7 +115,7 @@ def relu_lines(inputs: Interval, lower_slope: Tensor | None = None) -> Lines:
     below = (upper > -lower).to(lower.dtype) if lower_slope is None else lower_slope
     below = torch.where(alive, 1, torch.where(dead, 0, below))
     # A chord whose slope is rounded down ends below the function.
-    offset = offset + 4 * torch.finfo(lower.dtype).eps * torch.where(alive | dead, 0, inputs.size)
+    offset = offset + torch.where(alive | dead, 0, rounding(lower, 2) * inputs.size)
     return Lines(below, torch.zeros_like(lower), chord, offset)
 
 
@@ -106,6 +123,7 @@ def _constant(bend: float) -> Callable[[Interval], Tensor]:
     return lambda inputs: torch.full_like(inputs.lower, bend)
 
 
+# The largest second derivatives: 1/2, 4/sqrt(27) and 1/sqrt(108), rounded up.
 SILU = Activation(F.silu, _constant(0.5), valley=-1.2784645427610738)
 TANH = Activation(torch.tanh, _constant(0.77))
 SIGMOID = Activation(torch.sigmoid, _constant(0.0963))
@@ -115,11 +133,20 @@ RECIPROCAL = Activation(torch.reciprocal, lambda inputs: 2 * inputs.lower.pow(-3
 
 
 def gelu(approximate: str = "none") -> Activation:
-    """Return GELU, exact or approximated by a hyperbolic tangent; their lowest points differ by 1e-3."""
-    valley = -0.7517915249 if approximate == "none" else -0.7524614220
-    return Activation(lambda z: F.gelu(z, approximate=approximate), _constant(0.8), valley=valley)
+    """Return GELU, exact or approximated by a hyperbolic tangent; both bend by at most sqrt(2 / pi)."""
+
+    def error(inputs: Interval) -> Tensor:
+        # 1 + erf(z) cancels where z is negative: the value is off in units of z, not of itself.
+        return rounding(inputs.lower, 2) * inputs.size
+
+    valley = -0.7517915246935646 if approximate == "none" else -0.7524614220710163
+    return Activation(lambda z: F.gelu(z, approximate=approximate), _constant(0.8), valley, error=error)
 
 
 def softplus(beta: float = 1.0, threshold: float = 20.0) -> Activation:
     """Return softplus, log(1 + exp(beta z)) / beta, whose curvature is at most beta / 4."""
-    return Activation(lambda z: F.softplus(z, beta, threshold), _constant(beta / 4))
+    # Above the threshold torch leaves the identity: a step down by so much.
+    step = math.log1p(math.exp(-threshold)) / beta
+    return Activation(
+        lambda z: F.softplus(z, beta, threshold), _constant(beta / 4), error=lambda inputs: _constant(step)(inputs)
+    )

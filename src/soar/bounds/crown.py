@@ -12,10 +12,9 @@ from soar.bounds.ibp import LogitBounds, bounded
 from soar.bounds.interval import Interval, around, rounding
 from soar.bounds.propagation import Known, Propagation
 from soar.bounds.rules import RULES
+from soar.model_state import probing
 from soar.threat import Linf, Threat
 
-# Sums of coefficients are added in blocks, so their rounding is far below that of a sum one by one.
-_TERMS = 62
 _RATE = 0.25
 
 
@@ -35,17 +34,16 @@ class _Expansion:
     ) -> None:
         self.threat, self.region = threat, around(x, threat)
         self.x = x.detach().clone().requires_grad_()
-        self.anchor = x.new_zeros(len(x), 2).requires_grad_()
-        self.mode = Propagation(RULES, anchor=self.anchor, slopes=slopes)
-        if refine:
-            self.mode.refine = self._tightened
+        self.anchor = x.new_zeros(len(x), dtype=torch.float64).requires_grad_()
+        tighten = self._tightened if refine else None
+        self.mode = Propagation(RULES, anchor=self.anchor, slopes=slopes, refine=tighten)
         with torch.enable_grad():
             self.bounds: LogitBounds = bounded(self.mode, model, Known(self.x, self.region))
 
     def lower(self, outputs: Tensor, coefficients: Tensor, *, create_graph: bool = False) -> Tensor:
         r"""Return lower bounds of a weighted sum of a tensor's entries, by one backward pass.
 
-        \( v \cdot f(x) + \text{offset} + \min_{x'} A \cdot (x' - x) \), A the gradient, less rounding
+        \( v \cdot f(x) + \text{offset} + \min_{x'} A \cdot (x' - x) \), A the gradient
 
         Args:
             outputs: a tensor that was computed from the images
@@ -53,9 +51,9 @@ class _Expansion:
             create_graph: whether slopes will be optimized
 
         Returns:
-            One number per image.
+            One number per image, rounded down.
         """
-        slope, offset = torch.autograd.grad(
+        gradients = torch.autograd.grad(
             outputs,
             (self.x, self.anchor),
             coefficients,
@@ -63,14 +61,18 @@ class _Expansion:
             create_graph=create_graph,
             materialize_grads=True,
         )
-        x, low, high, slope = (one.flatten(1) for one in (self.x.detach(), *self.region[:2], slope))
+        gamma = rounding(self.x, 6)
+        x, low, high, slope = (
+            one.double().flatten(1) for one in (self.x.detach(), *self.region[:2], gradients[0])
+        )
         least = torch.minimum(slope * (low - x), slope * (high - x)).sum(dim=1)
         if not isinstance(self.threat, Linf):
-            reach = self.threat.radius * torch.linalg.vector_norm(slope, dim=1)
-            least = torch.maximum(least, -reach * (1 + rounding(x, 2)))
-        terms = (coefficients * outputs.detach()).flatten(1)
-        size = terms.abs().sum(dim=1) + offset[:, 1] + (slope.abs() * high).sum(dim=1)
-        return terms.sum(dim=1) + offset[:, 0] + least - rounding(x, _TERMS) * size
+            reach = self.threat.radius * (1 + gamma) + gamma
+            least = torch.maximum(least, -reach * torch.linalg.vector_norm(slope, dim=1))
+        nominal = (coefficients.double() * outputs.detach().double()).flatten(1).sum(dim=1)
+        found = nominal + gradients[1] + least - gamma * (slope.abs() * (high - low)).sum(dim=1)
+        rounded_down = found - 2 * rounding(self.x, 0) * (found.abs() + nominal.abs())
+        return rounded_down.to(self.x.dtype)
 
     def _tightened(self, known: Known) -> Interval:
         """Bound the entries whose sign is open by CROWN, where that is tighter."""
@@ -95,7 +97,7 @@ def crown_margins(
     propagation is returned.
 
     Args:
-        model: the model, in eval mode, its parameters without gradients
+        model: the model; it is bounded in eval mode
         x: images in [0, 1]
         y: the labels
         threat: what the adversary may do
@@ -108,36 +110,43 @@ def crown_margins(
     Raises:
         UserError: if the model uses something that cannot be bounded
     """
-    expansion = _Expansion(model, x, threat, refine=refine)
-    best = torch.maximum(expansion.bounds.margins(y).detach(), _margins(expansion, y).detach())
-    if not steps or not expansion.mode.relus:
-        return best
-    slopes = [
-        (one.upper > -one.lower).to(x.dtype).clamp(0.05, 0.95).requires_grad_()
-        for one in expansion.mode.relus
-    ]
-    optimizer = torch.optim.Adam(slopes, lr=_RATE)
-    for _ in range(steps):
-        found = _margins(_Expansion(model, x, threat, refine=refine, slopes=slopes), y, create_graph=True)
-        best = torch.maximum(best, found.detach())
-        optimizer.zero_grad()
-        (-found.amin(dim=1).sum()).backward(inputs=slopes)
-        optimizer.step()
-        with torch.no_grad():
-            for slope in slopes:
-                slope.clamp_(0, 1)
+    with probing(model):
+        best, relus = _bounded_by(_Expansion(model, x, threat, refine=False), y)
+        if refine:
+            # Tighter intervals may choose other slopes, and then a looser bound.
+            tighter, relus = _bounded_by(_Expansion(model, x, threat, refine=True), y)
+            best = torch.maximum(best, tighter)
+        if not steps or not relus:
+            return best
+        slopes = [(one.upper > -one.lower).to(x.dtype).clamp(0.05, 0.95).requires_grad_() for one in relus]
+        optimizer = torch.optim.Adam(slopes, lr=_RATE)
+        for _ in range(steps):
+            expansion = _Expansion(model, x, threat, refine=refine, slopes=slopes)
+            found = _margins(expansion, y, create_graph=True)
+            best = torch.maximum(best, found.detach())
+            optimizer.zero_grad()
+            (-found.amin(dim=1).sum()).backward(inputs=slopes)
+            optimizer.step()
+            with torch.no_grad():
+                for slope in slopes:
+                    slope.clamp_(0, 1)
     return best
 
 
+def _bounded_by(expansion: _Expansion, y: Tensor) -> tuple[Tensor, list[Interval]]:
+    """Return the better of both bounds of the margins, and the intervals of the ReLUs."""
+    by_intervals = expansion.bounds.margins(y)
+    return torch.maximum(by_intervals, _margins(expansion, y)).detach(), expansion.mode.relus
+
+
 def _margins(expansion: _Expansion, y: Tensor, *, create_graph: bool = False) -> Tensor:
+    """Return the bounds of the margins by one backward pass for every class but the label's own."""
     logits = expansion.bounds.logits
-    label = F.one_hot(y, logits.shape[1])
-    found = [
-        expansion.lower(
-            logits,
-            (label - F.one_hot(y.new_full(y.shape, other), logits.shape[1])).to(logits),
-            create_graph=create_graph,
-        )
-        for other in range(logits.shape[1])
-    ]
-    return torch.stack(found, dim=1).scatter(1, y[:, None], torch.inf)
+    classes = logits.shape[1]
+    margins = torch.full_like(logits, torch.inf, requires_grad=False)
+    for step in range(1, classes):
+        other = (y + step) % classes
+        difference = (F.one_hot(y, classes) - F.one_hot(other, classes)).to(logits)
+        found = expansion.lower(logits, difference, create_graph=create_graph)
+        margins = margins.scatter(1, other[:, None], found[:, None])
+    return margins

@@ -39,11 +39,13 @@ class LogitBounds(NamedTuple):
         else:
             inputs, weight, bias = self.last
             difference = weight[y][:, None] - weight
-            room = rounding(weight, weight.shape[1] + 4) * inputs.size
             found = torch.linalg.vecdot(difference, inputs.center[:, None])
-            found = found - torch.linalg.vecdot(difference.abs(), (inputs.radius + room)[:, None])
+            found = found - torch.linalg.vecdot(difference.abs(), inputs.radius[:, None])
             if bias is not None:
                 found = found + (bias[y][:, None] - bias)
+            # The model rounds both logits on its own, whatever cancels in their difference.
+            size = F.linear(inputs.size, weight.abs(), None if bias is None else bias.abs())
+            found = found - rounding(weight, weight.shape[1] + 4) * (size.gather(1, y[:, None]) + size)
         return found.scatter(1, y[:, None], torch.inf)
 
 
@@ -68,8 +70,7 @@ def propagate(model: nn.Module, x: Tensor, threat: Threat) -> LogitBounds:
     >>> round(float(found.margins(torch.tensor([0]))[0, 1]), 4)
     0.1
     """
-    mode = Propagation(RULES)
-    return bounded(mode, model, Known(x, around(x, threat)))
+    return bounded(Propagation(RULES), model, Known(x, around(x, threat)))
 
 
 def bounded(mode: Propagation, model: nn.Module, images: Known) -> LogitBounds:
@@ -88,7 +89,7 @@ def bounded(mode: Propagation, model: nn.Module, images: Known) -> LogitBounds:
     found = mode.known(output)
     if found is None or found.value.dim() != 2:
         raise mode.refusal("outputs that do not come from the image by functions that can be bounded")
-    return LogitBounds(found.value, found.interval, mode.linear.get(id(output)))
+    return LogitBounds(found.value, found.interval, found.linear)
 
 
 def worst_logits(bounds: LogitBounds, y: Tensor) -> Tensor:

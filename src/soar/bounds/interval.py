@@ -49,7 +49,7 @@ class Interval(NamedTuple):
         return Interval(function(self.lower), function(self.upper))
 
     def moved(self, function: Callable[[Tensor], Tensor]) -> Interval:
-        """Return the interval after a function that only moves, selects or repeats entries."""
+        """Return the interval after a function that moves or selects entries, each at most once."""
         axes = None if self.axes is None else function(self.axes)
         return Interval(function(self.lower), function(self.upper), axes)
 
@@ -107,31 +107,52 @@ def affine(
     >>> [round(float(end), 3) for end in bound[:2]]
     [-4.0, 2.0]
     """
-    room = rounding(weight, terms) * inputs.size
+    gamma = rounding(weight, terms)
+    room = gamma * inputs.size
     center, radius = linear(inputs.center, weight), linear(inputs.radius + room, weight.abs())
     found = Interval(center - radius, center + radius)
     if inputs.axes is None:
         return found
-    reach = linear(inputs.axes.square(), weight.square()).clamp(min=0).sqrt() + linear(room, weight.abs())
+    length = linear(inputs.axes.square(), weight.square()).clamp(min=0).sqrt()
+    reach = (1 + gamma) * length + linear(room, weight.abs())
     return Interval(torch.maximum(found.lower, nominal - reach), torch.minimum(found.upper, nominal + reach))
 
 
-def scaled(inputs: Interval, factor: Tensor | float, shift: Tensor | float = 0.0) -> Interval:
-    """Return the interval of `factor` times every entry plus `shift`, neither of which depends on the image."""
+def scaled(
+    inputs: Interval, factor: Tensor | float, shift: Tensor | float = 0.0, magnitude: Tensor | None = None
+) -> Interval:
+    """Return the interval of `factor` times every entry plus `shift`, neither of which depends on the image.
+
+    Args:
+        inputs: the interval that goes in
+        factor: what entries are multiplied by
+        shift: what is added
+        magnitude: the sum of the absolute values that the shift is made of, if it is more than one
+    """
     ends = inputs.lower * factor + shift, inputs.upper * factor + shift
     axes = None if inputs.axes is None else (inputs.axes * factor).abs()
     if axes is not None and axes.shape != ends[0].shape:
         axes = None
-    size = (inputs.size * factor).abs() + (shift.abs() if isinstance(shift, Tensor) else abs(shift))
-    room = rounding(inputs.lower, 2) * size
+    room = rounding(inputs.lower, 4) * scale_of(inputs, factor, shift if magnitude is None else magnitude)
     if isinstance(factor, Tensor) or factor < 0:
         ends = torch.minimum(*ends), torch.maximum(*ends)
     return Interval(ends[0] - room, ends[1] + room, axes)
 
 
+def scale_of(inputs: Interval, factor: Tensor | float, shift: Tensor | float = 0.0) -> Tensor:
+    """Return how large `factor` times every entry plus `shift` can be at most, if nothing cancels."""
+    return (inputs.size * factor).abs() + (shift.abs() if isinstance(shift, Tensor) else abs(shift))
+
+
 def plus(first: Interval, second: Interval) -> Interval:
     """Return the interval of the sum of two tensors."""
-    return Interval(first.lower + second.lower, first.upper + second.upper).widened()
+    room = rounding(first.lower, 1) * (first.size + second.size)
+    return Interval(first.lower + second.lower - room, first.upper + second.upper + room)
+
+
+def both(first: Interval, second: Interval) -> Interval:
+    """Return what lies in both of two intervals of the same tensor."""
+    return Interval(torch.maximum(first.lower, second.lower), torch.minimum(first.upper, second.upper))
 
 
 def times(first: Interval, second: Interval) -> Interval:

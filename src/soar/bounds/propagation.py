@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from soar.bounds.interval import Interval
+from soar.bounds import relaxation
+from soar.bounds.interval import Interval, rounding
 from soar.errors import UserError
 
 # What a call may tell about a tensor without telling its values.
@@ -18,24 +19,39 @@ _METADATA = frozenset(
     "shape dtype device ndim layout requires_grad is_leaf is_cuda is_meta is_mps is_sparse is_quantized is_cpu"
     " is_mkldnn is_xpu is_nested is_complex is_floating_point size dim numel nelement stride is_contiguous"
     " get_device element_size itemsize nbytes __len__ __hash__ storage_offset ndimension _is_view"
-    " is_same_size type names register_hook".split()
+    " is_same_size type names grad_fn register_hook".split()
 )
 _OF_ITS_SHAPE = frozenset("zeros_like ones_like full_like new_zeros new_ones new_full new_tensor".split())
 
 
-class Known(NamedTuple):
-    """A tensor that depends on the image: its value at the image itself, and its interval."""
-
-    value: Tensor
-    interval: Interval
-
-
 class Linear(NamedTuple):
-    """The last linear layer: what goes in, and its weights."""
+    """A linear layer: what goes in, and its weights."""
 
     inputs: Interval
     weight: Tensor
     bias: Tensor | None
+
+
+class Known(NamedTuple):
+    """A tensor that depends on the image: its value at the image itself, and its interval.
+
+    Args:
+        value: at the image itself
+        interval: over all images that the threat allows
+        linear: the linear layer that it comes from directly, if any
+    """
+
+    value: Tensor
+    interval: Interval
+    linear: Linear | None = None
+
+
+class _Entry(NamedTuple):
+    """A tensor of the model, what it stands for, and how autograd says it came about."""
+
+    tensor: Tensor
+    known: Known
+    grad_fn: Any
 
 
 Rule = Callable[["Propagation", Sequence[Any], dict[str, Any]], Any]
@@ -49,8 +65,9 @@ class Propagation(TorchFunctionMode):
 
     Args:
         rules: how each function of torch changes intervals, by its name
-        anchor: where relaxed functions leave their offsets, two numbers per image; None for intervals alone
+        anchor: where relaxed functions leave their offsets, one number per image; None for intervals alone
         slopes: lower slopes of the ReLUs, in the order of calls, in place of the usual ones
+        refine: what tightens an interval before a nonlinear function is relaxed over it
     """
 
     def __init__(
@@ -59,27 +76,53 @@ class Propagation(TorchFunctionMode):
         *,
         anchor: Tensor | None = None,
         slopes: Sequence[Tensor] = (),
+        refine: Callable[[Known], Interval] | None = None,
     ) -> None:
         super().__init__()
-        self.rules, self.anchor, self.slopes = rules, anchor, slopes
+        self.rules, self.anchor, self.slopes, self.refine = rules, anchor, slopes, refine
         self.relus: list[Interval] = []
         """the intervals of the ReLUs, in the order of calls"""
-        self.refine: Callable[[Known], Interval] | None = None
-        """what tightens an interval before a nonlinear function is relaxed over it"""
-        self.linear: dict[int, Linear] = {}
-        """the linear layers by the identity of their outputs"""
-        self._known: dict[int, tuple[Tensor, Known]] = {}
+        # Entries keep their tensors alive: an id is never used again while it is a key.
+        self._known: dict[int, _Entry] = {}
+        self._overwritten: set[int] = set()
         self._modules: list[str] = []
 
     def follow(self, known: Known) -> Tensor:
         """Remember a tensor and return it."""
-        self._known[id(known.value)] = known.value, known
-        return known.value
+        value = known.value
+        if not value.is_floating_point():
+            raise self.refusal(f"values of the type {value.dtype}")
+        if torch.finfo(value.dtype).eps > torch.finfo(known.interval.lower.dtype).eps:
+            raise self.refusal(f"a step in {value.dtype}, whose rounding is not bounded")
+        self._known[id(value)] = _Entry(value, known, value.grad_fn)
+        return value
 
     def known(self, tensor: Any) -> Known | None:
         """Return what is known about a tensor, None if it does not depend on the image."""
-        held = self._known.get(id(tensor))
-        return None if held is None else held[1]
+        entry = self._known.get(id(tensor))
+        if entry is None:
+            return None
+        if id(tensor) in self._overwritten:
+            raise self.refusal("a tensor after another view of it was changed in place")
+        if tensor.grad_fn is not entry.grad_fn:
+            raise self.refusal("a function with a gradient of its own")
+        return entry.known
+
+    def counted(self, value: Tensor, size: Callable[[], Tensor], terms: int) -> Tensor:
+        """Return the value of a linear function; where offsets are collected, one that counts its rounding.
+
+        Args:
+            value: at the image
+            size: the sum of the absolute values of all that is added up for each entry
+            terms: how many products are added, there or in the pass back
+        """
+        if self.anchor is None:
+            return value
+        return relaxation.rounded(value, rounding(value, terms) * size().detach(), self.anchor)
+
+    def tightened(self, known: Known) -> Interval:
+        """Return the interval over which a nonlinear function is relaxed."""
+        return known.interval if self.refine is None else self.refine(known)
 
     def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
@@ -89,7 +132,7 @@ class Propagation(TorchFunctionMode):
         if name in _METADATA:
             return func(*args, **kwargs)
         if name in _OF_ITS_SHAPE:
-            return func(*(_plain(one) for one in args), **kwargs)
+            return func(*args, **kwargs)
         # Its rounding is that of another precision than the one that bounds allow for.
         if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
             raise self.refusal("automatic mixed precision")
@@ -97,6 +140,8 @@ class Propagation(TorchFunctionMode):
         rule = self.rules.get(name.strip("_"))
         if rule is None:
             raise self.refusal(f"torch's `{name.strip('_')}`, for which there is no bound")
+        if kwargs.get("out") is not None:
+            raise self.refusal(f"torch's `{name}` with the argument out")
         with torch.enable_grad() if self.anchor is not None else nullcontext():
             found = rule(self, self._resolved(args), self._resolved(kwargs))
         if in_place:
@@ -117,6 +162,9 @@ class Propagation(TorchFunctionMode):
         """Know which module is running, for messages."""
         handles = []
         for name, module in model.named_modules():
+            if isinstance(module, torch.jit.ScriptModule):
+                self._modules.append(name)
+                raise self.refusal("a TorchScript module, whose calls cannot be followed")
             handles.append(module.register_forward_pre_hook(lambda *_, name=name: self._modules.append(name)))
             handles.append(module.register_forward_hook(lambda *_: self._left()))
         try:
@@ -156,14 +204,18 @@ class Propagation(TorchFunctionMode):
             return tuple(self._followed(one) for one in found)
         return found
 
-    def _overwrite(self, tensor: Tensor, found: Known) -> Tensor:
+    def _overwrite(self, tensor: Any, found: Known) -> Tensor:
         """Let a tensor that was changed in place stand for its new value."""
-        if tensor._is_view():
-            raise self.refusal("a change of part of a tensor in place")
+        before = self.known(tensor)
+        if before is None:
+            raise self.refusal("a change in place of a tensor that did not depend on the image")
+        storage = before.value.untyped_storage().data_ptr()
+        for key, entry in self._known.items():
+            if key != id(tensor) and entry.known.value.untyped_storage().data_ptr() == storage:
+                self._overwritten.add(key)
         self.follow(found)
-        self._known[id(tensor)] = tensor, found
-        if id(found.value) in self.linear:
-            self.linear[id(tensor)] = self.linear[id(found.value)]
+        self._known[id(tensor)] = _Entry(tensor, found, tensor.grad_fn)
+        assert isinstance(tensor, Tensor)
         return tensor
 
 
@@ -171,7 +223,3 @@ def _name(func: Any) -> str:
     """Return what a call is called; of a property, its name."""
     name: str = func.__name__
     return str(func.__self__.__name__) if name == "__get__" else name
-
-
-def _plain(given: Any) -> Any:
-    return given.value if isinstance(given, Known) else given

@@ -5,6 +5,10 @@ nonlinear layer f(z) is left by w = v a where v is positive and v c where it is 
 a z + b <= f(z) <= c z + d. The gradient at the image is then the slope of a linear lower bound of the
 network, and the gradient at an anchor, one number per image, is its offset; biases, sums and linear layers come
 out of autograd by themselves (Zhang et al., CROWN, 2018; Xu et al., 2020).
+
+Rounding lowers the offset. A computed layer \\( \\hat y = W \\hat z + b + e \\) and a computed pass back
+\\( \\hat w = W^T v + e' \\) shift the bound by \\( v \\cdot e \\) and \\( e' \\cdot (z' - \\hat z) \\), which `Rounded`
+subtracts; both are at most \\( |v| \\cdot \\gamma (|W| |z| + |b|) \\).
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from soar.bounds.activations import Lines
+from soar.bounds.interval import rounding
 
 
 def relaxed(value: Tensor, z: Tensor, lines: Lines, anchor: Tensor) -> Tensor:
@@ -25,9 +30,20 @@ def relaxed(value: Tensor, z: Tensor, lines: Lines, anchor: Tensor) -> Tensor:
         value: the activation at the image
         z: its input there
         lines: below and above it
-        anchor: two numbers per image, whose gradients are the offset and its size
+        anchor: one number per image, in float64, whose gradient is the offset
     """
     return _Relaxed.apply(value, anchor, *lines, z)  # type: ignore[no-untyped-call, no-any-return]
+
+
+def rounded(value: Tensor, room: Tensor, anchor: Tensor) -> Tensor:
+    """Return a tensor whose backward pass subtracts what rounding may change it by.
+
+    Args:
+        value: the tensor at the image
+        room: how much each entry may be off
+        anchor: one number per image, in float64, whose gradient is the offset
+    """
+    return _Rounded.apply(value, anchor, room)  # type: ignore[no-untyped-call, no-any-return]
 
 
 class _Relaxed(torch.autograd.Function):
@@ -44,8 +60,23 @@ class _Relaxed(torch.autograd.Function):
         value, a, b, c, d, z = ctx.saved_tensors
         positive, negative = v.clamp(min=0), v.clamp(max=0)
         w = positive * a + negative * c
-        offsets = positive * b + negative * d, w * z, -v * value
-        return None, _anchored(*offsets), None, None, None, None, w
+        offset = _summed(positive * b, negative * d, w * z, -v * value)
+        return None, offset, None, None, None, None, w
+
+
+class _Rounded(torch.autograd.Function):
+    """The identity, but for rounding."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, anchor: Tensor, room: Tensor) -> Tensor:
+        ctx.save_for_backward(room)
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (v,) = gradients
+        (room,) = ctx.saved_tensors
+        return v, _summed(-v.abs() * room), None
 
 
 class Product(torch.autograd.Function):
@@ -73,8 +104,8 @@ class Product(torch.autograd.Function):
         low_x, low_y = chosen((x_low, y_low), (x_high, y_high), above=False)
         high_x, high_y = chosen((x_low, y_high), (x_high, y_low), above=True)
         to_x, to_y = positive * low_y + negative * high_y, positive * low_x + negative * high_x
-        offsets = -positive * low_x * low_y - negative * high_x * high_y, to_x * x, to_y * y, -v * (x * y)
-        return _anchored(*offsets), to_x, to_y, None, None, None, None
+        constants = -positive * low_x * low_y, -negative * high_x * high_y
+        return _summed(*constants, to_x * x, to_y * y, -v * (x * y)), to_x, to_y, None, None, None, None
 
 
 class MaxPool(torch.autograd.Function):
@@ -92,18 +123,22 @@ class MaxPool(torch.autograd.Function):
         ends, index = F.max_pool2d(lower, **options, return_indices=True)
         largest = F.max_pool2d(upper, **options)
         exact = _largest_rival(upper, index, options) <= ends
-        ctx.save_for_backward(value, z, index, largest, exact)
+        places = index.flatten(2)
+        picked = z.flatten(2).gather(2, places).reshape(value.shape)
+        ctx.save_for_backward(value, picked, places, largest, exact)
+        ctx.shape = z.shape
         return value
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (v,) = gradients
-        value, z, index, largest, exact = ctx.saved_tensors
+        value, picked, places, largest, exact = ctx.saved_tensors
         w = torch.where(exact, v, v.clamp(min=0))
-        through = torch.zeros_like(z).flatten(2).scatter_add(2, index.flatten(2), w.flatten(2))
-        picked = z.flatten(2).gather(2, index.flatten(2)).reshape(value.shape)
-        offsets = torch.where(exact, 0, v.clamp(max=0) * largest), w * picked, -v * value
-        return _anchored(*offsets), through.reshape(z.shape), None, None, None
+        images, channels, *rest = ctx.shape
+        through = v.new_zeros(images, channels, rest[0] * rest[1])
+        through = through.scatter_add(2, places, w.reshape(places.shape)).reshape(ctx.shape)
+        above = torch.where(exact, 0, v.clamp(max=0) * largest)
+        return _summed(above, w * picked, -v * value), through, None, None, None
 
 
 def _largest_rival(upper: Tensor, index: Tensor, options: dict[str, Any]) -> Tensor:
@@ -127,8 +162,10 @@ def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
     return (size, size) if isinstance(size, int) else size
 
 
-def _anchored(*terms: Tensor) -> Tensor:
-    """Return the sum of all terms for each image, and that of their absolute values, which rounding goes by."""
-    sums = sum(term.flatten(1).sum(dim=1) for term in terms)
-    sizes = sum(term.abs().flatten(1).sum(dim=1) for term in terms)
-    return torch.stack([sums, sizes], dim=1)  # type: ignore[list-item]
+def _summed(*terms: Tensor) -> Tensor:
+    """Return the sum of all entries of all terms for each image, less what their products are rounded by."""
+    total, size = terms[0], terms[0].abs()
+    for term in terms[1:]:
+        total, size = total + term, size + term.abs()
+    less = total - rounding(total, 4) * size
+    return less.reshape(len(less), -1).sum(dim=1, dtype=torch.float64)
