@@ -135,7 +135,7 @@ class Propagation(TorchFunctionMode):
             return func(*args, **kwargs)
         # Its rounding is that of another precision than the one that bounds allow for.
         if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
-            raise self.refusal("automatic mixed precision")
+            raise self.refusal("autocast, whose rounding is not bounded")
         in_place = bool(kwargs.pop("inplace", False)) or (name.endswith("_") and not name.endswith("__"))
         rule = self.rules.get(name.strip("_"))
         if rule is None:
