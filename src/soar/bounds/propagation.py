@@ -189,7 +189,8 @@ class Propagation(TorchFunctionMode):
         if isinstance(given, dict):
             return {name: self._resolved(one) for name, one in given.items()}
         if isinstance(given, list | tuple):
-            return [self._resolved(one) for one in given]
+            parts = [self._resolved(one) for one in given]
+            return tuple(parts) if isinstance(given, tuple) else parts
         return given
 
     def _followed(self, found: Any) -> Any:
