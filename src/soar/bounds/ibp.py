@@ -64,7 +64,7 @@ def propagate(model: nn.Module, x: Tensor, threat: Threat) -> LogitBounds:
         UserError: if the model uses something that cannot be bounded
 
     >>> layer = nn.Linear(2, 2, bias=False)
-    >>> _ = layer.weight.data.copy_(torch.eye(2))
+    >>> _ = layer.requires_grad_(False).weight.copy_(torch.eye(2))
     >>> from soar.threat import Linf
     >>> found = propagate(layer, torch.tensor([[0.5, 0.2]]), Linf("0.1"))
     >>> round(float(found.margins(torch.tensor([0]))[0, 1]), 4)

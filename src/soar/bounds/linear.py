@@ -80,7 +80,7 @@ def convolution(function: Callable[..., Tensor], *, transposed: bool = False) ->
         bias = others.pop(0) if others else kwargs.pop("bias", None)
         if not isinstance(known, Known) or isinstance(weight, Known) or isinstance(bias, Known):
             raise mode.refusal("weights that depend on the image")
-        groups = kwargs.get("groups", others[4 if transposed else 3] if len(others) > 3 else 1)
+        groups = kwargs.get("groups", others[3] if len(others) > 3 else 1)
         into, out_of = weight[0].numel(), weight[:, 0].numel() // groups
         terms = weight[:, 0].numel() // groups if transposed else into
 

@@ -86,14 +86,12 @@ class Propagation(TorchFunctionMode):
         self._known: dict[int, _Entry] = {}
         self._overwritten: set[int] = set()
         self._modules: list[str] = []
+        self._eps: float | None = None
 
     def follow(self, known: Known) -> Tensor:
         """Remember a tensor and return it."""
         value = known.value
-        if not value.is_floating_point():
-            raise self.refusal(f"values of the type {value.dtype}")
-        if torch.finfo(value.dtype).eps > torch.finfo(known.interval.lower.dtype).eps:
-            raise self.refusal(f"a step in {value.dtype}, whose rounding is not bounded")
+        self._check_precision(value)
         self._known[id(value)] = _Entry(value, known, value.grad_fn)
         return value
 
@@ -116,6 +114,7 @@ class Propagation(TorchFunctionMode):
             size: the sum of the absolute values of all that is added up for each entry
             terms: how many products are added, there or in the pass back
         """
+        self._check_precision(value)
         if self.anchor is None:
             return value
         return relaxation.rounded(value, rounding(value, terms) * size().detach(), self.anchor)
@@ -173,6 +172,13 @@ class Propagation(TorchFunctionMode):
             for handle in handles:
                 handle.remove()
 
+    def _check_precision(self, value: Tensor) -> None:
+        """Refuse values that are coarser than the image: rounding to them is no rounding of a sum."""
+        if self._eps is None:
+            self._eps = torch.finfo(value.dtype).eps
+        if not value.is_floating_point() or torch.finfo(value.dtype).eps > self._eps:
+            raise self.refusal(f"a step in {value.dtype}, coarser than the image")
+
     def _left(self) -> None:
         self._modules.pop()
 
@@ -193,8 +199,8 @@ class Propagation(TorchFunctionMode):
             return {name: self._resolved(one) for name, one in given.items()}
         if isinstance(given, list | tuple):
             # A list selects other entries than a tuple does.
-            kind = list if isinstance(given, list) else tuple
-            return kind(self._resolved(one) for one in given)
+            parts = [self._resolved(one) for one in given]
+            return tuple(parts) if isinstance(given, tuple) else parts
         return given
 
     def _followed(self, found: Any) -> Any:

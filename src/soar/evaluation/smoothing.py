@@ -42,7 +42,7 @@ class Smoothing:
 
     >>> radii = Smoothing(sigma=0.5, draws=1000).radii(torch.tensor([1000, 990, 500]))
     >>> [round(radius, 3) for radius in radii.tolist()]
-    [1.232, 0.994, -inf]
+    [1.232, 0.989, -inf]
     """
 
     sigma: float = 0.25
