@@ -17,6 +17,7 @@ from soar.evaluation import Assessment
 from soar.evaluation.assessment import WORST
 from soar.evaluation.journal import fingerprint, remove_journals
 from soar.evaluation.protocol import evaluate_target
+from soar.evaluation.records import Say, find_assessment, find_diagnosis
 from soar.evaluation.suites import resolve
 from soar.evaluation.target import Target
 from soar.fuse import inference_copy
@@ -25,7 +26,6 @@ from soar.progress import Mode
 from soar.report.cache import ReportCache
 from soar.report.content import RunContent
 from soar.report.drawing.surfaces import Surface
-from soar.report.records import Say, find_assessment, find_diagnosis
 from soar.report.sections.classes import class_outcomes
 from soar.report.sections.gallery import GalleryImage, attack_gallery
 from soar.report.sections.provenance import repeat_commands

@@ -9,7 +9,7 @@ import torch
 
 from soar.evaluation import Assessment, evaluate
 from soar.evaluation.diagnosis import CheckResult, Diagnosis
-from soar.report.records import find_assessment, find_diagnosis
+from soar.evaluation.records import find_assessment, find_diagnosis
 from soar.threat import Linf
 from soar.weights import Weights
 from tests.report.linear import linear_target
