@@ -86,6 +86,9 @@ def _save(
     from soar.evaluation.table import certificate_table
 
     Console().print(certificate_table(found, brackets))
+    print(f"{found[0].method}: {', '.join(f'{name} {value}' for name, value in found[0].options.items())}")
+    if found[0].method == "crown" and not any(one.certified.any() for one in found):
+        print("nothing is certified: try a smaller --eps, or --method crown:refine=true on a small network")
     # Last: what cannot be saved has at least been shown.
     for one, output in zip(found, outputs, strict=True):
         one.save(output)

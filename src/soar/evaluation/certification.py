@@ -73,8 +73,9 @@ def _by_bounds(
         flags = _bounded(part, left[rows], threat, method, notes)
         certified = torch.cat(world.gather(flags))
         one = _certificate(target, threat, method, target.correct, certified, timer.stop(world))
-        at = replace(target, threat=threat)
-        check(one, assess(at, CONTROL, journal=path, spared=~certified))
+        if bool(certified.any()):
+            at = replace(target, threat=threat)
+            check(one, assess(at, CONTROL, journal=path, spared=~certified))
         found[str(threat)], left = one, certified
     return found
 
@@ -88,6 +89,8 @@ def _bounded(target: Target, left: Tensor, threat: Threat, method: Bounding, not
     is_new = torch.tensor([index[row] not in known for row in rows.tolist()], dtype=torch.bool)
     for row in rows[~is_new].tolist():
         flags[row] = bool(known[index[row]].robust)
+    if not bool(is_new.any()):
+        return flags
     with Progress(len(rows), f"{method.method} {label}", target.progress, done=int((~is_new).sum())) as bar:
         for batch in rows[is_new].split(target.batch_size):
             flags[batch] = method.certified(target, batch, threat)

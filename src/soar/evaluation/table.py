@@ -59,6 +59,8 @@ def table(assessment: Assessment, certificate: Certificate | None = None) -> Tab
     cumulative = {result.label for result in assessment.attacks if result.survivors_only}
     if cumulative:
         caption += "\n* on what earlier attacks have left; the accuracy is what is left then"
+    if certificate is not None:
+        caption += f"\ncertified: on {len(certificate)} images, no perturbation changes the prediction"
     if assessment.protocol:
         caption += f"\n{assessment.protocol}"
     made = Table(
@@ -85,11 +87,8 @@ def table(assessment: Assessment, certificate: Certificate | None = None) -> Tab
             style="bold" if name == WORST else "",
         )
     if certificate is not None:
-        on = "" if len(certificate) == len(assessment) else f", {len(certificate)} images"
         certified = percent(certificate.accuracy), interval(*certificate.interval)
-        made.add_row(
-            f"certified ({certificate.method}{on})", *certified, "", "", f"{certificate.seconds:.1f}"
-        )
+        made.add_row(f"certified, {certificate.method}", *certified, "", "", f"{certificate.seconds:.1f}")
     return made
 
 
@@ -136,8 +135,7 @@ def certificate_table(certificates: Sequence[Certificate], brackets: Sequence[Br
     caption = f"{_SMOOTHED if first.is_smoothed else _PROVED}\nclean accuracy {percent(first.clean_accuracy)}"
     if attacked:
         caption += "; attacked: what all attacks on record have left, no more than this is robust"
-    options = ", ".join(f"{name} {value}" for name, value in first.options.items())
-    title = f"{first.model} on {len(first)} images of {first.data}, {first.method} ({options})"
+    title = f"{first.model} on {len(first)} images of {first.data}, {first.method}"
     made = Table(
         box=box.SIMPLE_HEAD,
         title=_as_it_is(title, "table.title"),
