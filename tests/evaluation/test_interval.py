@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from soar.evaluation import wilson
-from soar.evaluation.interval import paired
+from soar.evaluation.interval import clopper_pearson, paired
 
 
 @given(st.integers(1, 3000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -50,3 +50,15 @@ def test_paired_intervals_hold_the_truth_about_as_often_as_they_promise(seed: in
     first, second = both < 0.7, (both < 0.5) | ((both >= 0.7) & (both < 0.8))
     held = [low <= 0.1 <= high for _, low, high in map(paired, first, second)]
     assert 0.88 <= sum(held) / 300 <= 0.995
+
+
+@given(
+    st.integers(1, 100_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))),
+    st.sampled_from([0.05, 0.001, 1e-6]),
+)
+def test_clopper_pearson_is_a_quantile_of_the_beta_distribution(
+    counts: tuple[int, int], alpha: float
+) -> None:
+    successes, trials = counts
+    expected = stats.beta.ppf(alpha, successes, trials - successes + 1) if successes else 0.0
+    assert clopper_pearson(successes, trials, alpha) == pytest.approx(expected, rel=1e-7, abs=1e-12)

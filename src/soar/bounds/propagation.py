@@ -73,6 +73,10 @@ class Propagation(TorchFunctionMode):
 
     def follow(self, known: Known) -> Tensor:
         """Remember a tensor and return it."""
+        if any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
+            raise self.refusal("autocast, whose rounding is not bounded")
+        if known.value.dtype not in (torch.float32, torch.float64):
+            raise self.refusal(f"{known.value.dtype}, whose rounding is not bounded")
         self._known[id(known.value)] = known.value, known
         return known.value
 

@@ -52,18 +52,17 @@ class Bounding:
         """Return the target with its model in the precision of the bounds.
 
         Raises:
-            UserError: if its predictions are not a fixed function of each image alone, or its precision is a
-                lower one, whose rounding the bounds do not cover
+            UserError: if its predictions are not a fixed function of each image alone, or it cannot be bounded
         """
         for note in inspect(target):
             if note.kind in ("random", "state", "batch"):
                 raise UserError(f"{note.message}; only a fixed function of each image has bounds")
-        wanted, own = getattr(torch, self.precision), placement(target.model)[1]
-        if own not in (torch.float32, torch.float64):
-            raise UserError(f"model: got {own}, expected float32 or float64, whose rounding bounds cover")
-        if own in (wanted, torch.float64):
-            return target
-        return replace(target, model=copy.deepcopy(target.model).to(wanted))
+        if self.precision == "float64" and placement(target.model)[1] == torch.float32:
+            target = replace(target, model=copy.deepcopy(target.model).double())
+        # A model that cannot be bounded is refused even if there is nothing to certify, by every process.
+        with probing(target.model), torch.no_grad():
+            propagate(target.model, target.x[:1], target.threat)
+        return target
 
     def certified(self, target: Target, rows: Tensor, threat: Threat) -> Tensor:
         """Return which examples keep their predictions.
@@ -79,11 +78,6 @@ class Bounding:
         x, y = target.x[rows], target.y[rows]
         with probing(target.model):
             margins = self._margins(target.model, x, y, threat)
-        if margins.dtype != x.dtype:
-            raise UserError(
-                f"model: got logits of {margins.dtype} for images of {x.dtype}, expected one precision (no"
-                " autocast); bounds do not cover the rounding of a lower one"
-            )
         return (margins > 0).all(dim=1).cpu()
 
     def _margins(self, model: nn.Module, x: Tensor, y: Tensor, threat: Threat) -> Tensor:
