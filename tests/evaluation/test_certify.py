@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from soar.attacks import PGD
+from soar.distributed import World
 from soar.errors import UserError
 from soar.evaluation import Certificate, evaluate
 from soar.evaluation.bounding import Bounding
@@ -34,7 +37,7 @@ def linear(classes: int = 5, seed: int = 0) -> nn.Sequential:
 
 def distances(model: nn.Sequential, x: Tensor, labels: Tensor, dual: int) -> Tensor:
     """How far each image is from the nearest other class; negative where it is misclassified."""
-    weight = model[1].weight
+    weight = model.get_parameter("1.weight")
     with torch.no_grad():
         logits = model(x)
         gaps = logits.gather(1, labels[:, None]) - logits
@@ -275,3 +278,45 @@ def test_options_are_recorded() -> None:
     assert method_of("ibp:precision=float64").options == {"precision": "float64"}
     assert method_of("crown:steps=2").options == {"refine": False, "steps": 2, "precision": "float32"}
     assert method_of("smoothing:sigma=0.5").options == {"sigma": 0.5, "draws": 1000, "alpha": 0.001}
+
+
+class Pair(World):
+    """One of two processes that are threads, and hear of each other."""
+
+    meeting = threading.Barrier(2, timeout=60)
+    told: ClassVar[dict[int, Any]] = {}
+
+    def gather(self, value: Any) -> list[Any]:
+        self.told[self.rank] = value
+        self.meeting.wait()
+        heard = [self.told[0], self.told[1]]
+        self.meeting.wait()
+        return heard
+
+
+@pytest.mark.parametrize(
+    "method, threats", [("crown", RADII), ("smoothing:draws=50,sigma=0.1", [L2(0.1), L2(0.01)])]
+)
+def test_two_processes_certify_what_one_certifies(
+    method: str, threats: list[Threat], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, x, labels = problem(15)
+    whole = certify(model, (x, labels), threats, method)
+    here = threading.local()
+    for module in ("certification", "assess"):
+        monkeypatch.setattr(f"soar.evaluation.{module}.current", lambda: here.world)
+    found: dict[int, tuple[Certificate, ...]] = {}
+
+    def work(rank: int) -> None:
+        here.world = Pair(rank, 2)
+        found[rank] = certify(copy.deepcopy(model), (x, labels), threats, method)
+
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for curve in (found[0], found[1]):
+        for one, other in zip(curve, whole, strict=True):
+            assert torch.equal(one.certified, other.certified) and torch.equal(one.correct, other.correct)
+            assert torch.equal(one.index, other.index)

@@ -52,7 +52,7 @@ class Bounding:
         """Return the target with its model in the precision of the bounds.
 
         Raises:
-            UserError: if its predictions are not a fixed function of each image alone, or it cannot be bounded
+            UserError: if its predictions are not a fixed function of each image, or it cannot be bounded
         """
         for note in inspect(target):
             if note.kind in ("random", "state", "batch"):
