@@ -195,7 +195,7 @@ def test_a_killed_certification_goes_on_with_the_same_command(run: Path, tmp_pat
 def test_an_interrupted_certification_goes_on(
     elsewhere: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [*elsewhere, "--examples", "20", "--eps", "1/2550", "1/255", "--output", "found.json"]
+    words = [*elsewhere, "--examples", "100", "--eps", "1/2550", "1/255", "--output", "found.json"]
     words += ["--batch-size", "1"]
     certified = Bounding.certified
     calls: list[int] = []
@@ -213,8 +213,13 @@ def test_an_interrupted_certification_goes_on(
     (journal,) = Path().glob("found*.partial.*")
     assert journal.read_text().count("\n") == 2 and not list(Path().glob("*.json"))
     rows: list[int] = []
-    monkeypatch.setattr(Bounding, "certified", lambda *given: rows.append(len(given[2])) or certified(*given))
+
+    def counted(*given: Any) -> torch.Tensor:
+        rows.append(len(given[2]))
+        return certified(*given)
+
+    monkeypatch.setattr(Bounding, "certified", counted)
     assert main(words) == 0
     small, large = (Certificate.load(f"found-eps{eps}.json") for eps in ("1_2550", "1_255"))
     assert sum(rows) == int(small.correct.sum()) - 2 + int(small.certified.sum())
-    assert not list(Path().glob("*.partial*")) and len(large) == 20
+    assert not list(Path().glob("*.partial*")) and len(large) == 100

@@ -222,7 +222,7 @@ def test_certificates_on_record_become_a_bracket(run: Run, capsys: pytest.Captur
     words = ["--examples", str(EXAMPLES), "--threads", "1", "--quiet", "--eps", "1/100000", "0.1"]
     assert main(["certify", str(run.path), *words]) == 0
     found = gather(run, examples=EXAMPLES, say=lambda _: None)
-    assert [str(one.threat) for one in found.certificates] == ["linf 1/100000", "linf 0.1"]
+    assert [str(one.threat) for one in found.certificates] == ["linf 1e-05", "linf 0.1"]
     assert found.bracket is not None and found.bracket.examples == EXAMPLES
     assert found.bracket.certified <= found.bracket.attacked <= found.bracket.clean
     attacked, proved = found.bracket_by_eps
