@@ -39,6 +39,8 @@ class Bounding:
 
     def __post_init__(self) -> None:
         values.whole(self.steps, "method.steps", least=0)
+        values.truth(self.refine, "method.refine")
+        values.text(self.precision, "method.precision")
         if self.precision not in ("float32", "float64"):
             raise unknown("precision", self.precision, ("float32", "float64"), "flag --method")
 

@@ -69,8 +69,8 @@ def bracket(certificate: Certificate, found: Assessment) -> Bracket | None:
 def check(certificate: Certificate, found: Assessment) -> None:
     """Check that no attack fooled a certified example; one of the two would be wrong.
 
-    Attacks of a smaller radius count, too. Attacks on the model itself do not
-    concern a certificate of the smoothed model.
+    Attacks of a smaller radius count, too. Attacks on the model itself do not concern a
+    certificate of the smoothed model.
 
     Args:
         certificate: what is certified

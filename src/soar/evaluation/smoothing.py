@@ -17,6 +17,7 @@ from soar.prediction import logits_of
 
 # Copies that choose the class; the others, which do not depend on the choice, count it.
 CHOOSING = 100
+_MOST = 10_000_000
 
 
 class Votes(NamedTuple):
@@ -51,6 +52,8 @@ class Smoothing:
 
     def __post_init__(self) -> None:
         values.whole(self.draws, "method.draws", least=1)
+        if self.draws > _MOST:
+            raise UserError(f"method.draws: got {self.draws}, expected at most {_MOST} (flag --method)")
         for name, number, limit in (("sigma", self.sigma, torch.inf), ("alpha", self.alpha, 1)):
             values.number(number, f"method.{name}")
             if not 0 < number < limit:
