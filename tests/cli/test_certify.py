@@ -223,3 +223,21 @@ def test_an_interrupted_certification_goes_on(
     small, large = (Certificate.load(f"found-eps{eps}.json") for eps in ("1_2550", "1_255"))
     assert sum(rows) == int(small.correct.sum()) - 2 + int(small.certified.sum())
     assert not list(Path().glob("*.partial*")) and len(large) == 100
+
+
+def test_an_attack_that_fools_a_certified_image_fails_evaluate_too(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["certify", str(run), *QUICK, "--eps", "0.3", "--method", "ibp"]) == 0
+    place = max(run.glob("certificate*.json"), key=lambda path: path.stat().st_mtime_ns)
+    found = Certificate.load(place)
+    place.unlink()
+    replace(found, certified=found.correct).save(place)
+    words = ["evaluate", str(run), *QUICK, "--attacks", "fgsm", "--eps", "0.3"]
+    try:
+        assert main([*words, "--output", str(tmp_path / "found.json")]) == 2
+    finally:
+        place.unlink()
+    error = capsys.readouterr().err
+    assert "ibp contradicts an attack: image" in error and "under FGSM at linf 0.3" in error
+    assert Assessment.load(tmp_path / "found.json").worst_case < found.clean_accuracy, "it was saved before"
