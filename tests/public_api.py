@@ -17,6 +17,7 @@ from typing import Any
 from soar.attacks import ATTACKS
 from soar.cli.main import make_parser
 from soar.data import DATASETS
+from soar.evaluation.methods import METHODS
 from soar.models import MODELS
 from soar.objectives import OBJECTIVES
 from soar.recipes.recipe import SECTIONS
@@ -94,7 +95,7 @@ def _bare(annotation: Any) -> Any:
 
 
 def _registered() -> Iterator[str]:
-    for registry in (ATTACKS, DATASETS, MODELS, OBJECTIVES):
+    for registry in (ATTACKS, DATASETS, METHODS, MODELS, OBJECTIVES):
         yield f"registered {registry.kind}: {' '.join(entry.name for entry in registry)}"
 
 

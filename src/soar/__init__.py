@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from soar.evaluation.assessment import Assessment as Assessment
     from soar.evaluation.attack import AdversarialExamples as AdversarialExamples
     from soar.evaluation.attack import attack as attack
+    from soar.evaluation.certificate import Certificate as Certificate
+    from soar.evaluation.certify import certify as certify
     from soar.evaluation.diagnose import diagnose as diagnose
     from soar.evaluation.diagnosis import Diagnosis as Diagnosis
     from soar.evaluation.evaluate import evaluate as evaluate
@@ -39,7 +41,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # The modules in which functions and classes are defined; every other public name is a module itself.
-_EVALUATION = ("AdversarialExamples", "Assessment", "Diagnosis", "attack", "diagnose", "evaluate")
+_EVALUATION = (
+    *("AdversarialExamples", "Assessment", "Certificate", "Diagnosis"),
+    *("attack", "certify", "diagnose", "evaluate"),
+)
 _HOMES = {
     "UserError": "soar.errors",
     **dict.fromkeys(("L2", "Linf", "Threat"), "soar.threat"),

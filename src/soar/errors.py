@@ -90,13 +90,15 @@ def flag_of(field: str) -> str:
     """Return the flag of the command line that sets a field, for the end of a message.
 
     Args:
-        field: such as "training.lr"; attacks and eps have flags of other names
+        field: such as "training.lr"; attacks, methods and eps have flags of other names
 
     >>> flag_of("training.lr"), flag_of("attack.steps"), flag_of("threat.eps")
     (' (flag --training.lr)', ' (flag --attacks)', ' (flag --eps)')
     """
     if field.startswith("attack."):
         return " (flag --attacks)"
+    if field.startswith("method."):
+        return " (flag --method)"
     return " (flag --eps)" if field == "threat.eps" else f" (flag --{field})"
 
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "resume": ["train", "--resume", "run", "--threads", "1", "--quiet"],
     "evaluate": ["evaluate", "run", *FEW, "--attacks", "fgsm"],
     "diagnose": ["diagnose", "run", *FEW],
+    "certify": ["certify", "run", *FEW, "--eps", "0.001"],
     "report": ["report", "run", *FEW],
     "export": ["export", "run", "--format", "torchscript", "-o", "run/model.ts"],
     "study": ["study", "starts", *TINY, "--examples", "6", "--output", "run/study"],

@@ -34,6 +34,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["train", "demo-robust", "--output", "file/x"], "--output"),
         (["evaluate", "run", "--attacks", "fgsm", "--output", "file/x.json"], "--output"),
         (["diagnose", "run", "--output", "file/x.json"], "--output"),
+        (["certify", "run", "--output", "file/x.json"], "--output"),
         (["report", "run", "--output", "file/x.html"], "--output"),
         (["export", "run", "--format", "onnx", "--output", "file/x.onnx"], "--output"),
         (["study", "starts", "--output", "file/x"], "--output"),

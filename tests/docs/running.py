@@ -134,6 +134,7 @@ def run_soar(words: Sequence[str], where: str) -> None:
     few = {
         "evaluate": ["--examples", "4"],
         "diagnose": ["--examples", "4"],
+        "certify": ["--examples", "4"],
         "report": ["--examples", "4"],
         "study": ["--examples", "4", "--max_steps", "1", "--model.width", "4", "--validation.examples", "5"],
     }.get(words[1], [])

@@ -53,13 +53,15 @@ def test_paired_intervals_hold_the_truth_about_as_often_as_they_promise(seed: in
 
 
 @given(
-    counts=st.integers(1, 3000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))),
-    alpha=st.sampled_from([0.001, 0.025, 0.3]),
+    st.integers(1, 100_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))),
+    st.sampled_from([0.05, 0.001, 1e-6]),
 )
-def test_clopper_pearson_is_a_quantile_of_the_beta_distribution(counts: tuple[int, int], alpha: float) -> None:
+def test_clopper_pearson_is_a_quantile_of_the_beta_distribution(
+    counts: tuple[int, int], alpha: float
+) -> None:
     successes, trials = counts
     expected = stats.beta.ppf(alpha, successes, trials - successes + 1) if successes else 0.0
-    assert clopper_pearson(successes, trials, alpha) == pytest.approx(expected, rel=1e-8, abs=1e-12)
+    assert clopper_pearson(successes, trials, alpha) == pytest.approx(expected, rel=1e-7, abs=1e-12)
 
 
 def test_clopper_pearson_is_wrong_no_more_often_than_it_says() -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from soar.evaluation import AttackResult, CheckResult, Note
+from soar.evaluation import AttackResult, Certificate, CheckResult, Note
 from soar.evaluation.shapes import SHAPES, schema, schema_file
+from soar.threat import Linf
 from tests.evaluation.test_assessment import assessment, diagnosis
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "formats.md"
@@ -79,6 +81,25 @@ def _inside(value: Any, rules: dict[str, Any], names: dict[str, Any], at: str) -
     return found
 
 
+def certificate() -> Certificate:
+    found = assessment()
+    return Certificate(
+        model="net",
+        data="things",
+        threat=Linf("2/255"),
+        seed=0,
+        method="crown",
+        options={"refine": False, "steps": 3, "precision": "float32"},
+        index=found.index,
+        labels=found.labels,
+        correct=found.correct,
+        certified=torch.tensor([True, False, True, False, False]),
+        seconds=1.5,
+        cpu_seconds=1.25,
+        environment={"torch": "x"},
+    )
+
+
 def examples() -> list[dict[str, Any]]:
     plain = assessment()
     old = replace(
@@ -103,6 +124,14 @@ def test_saved_assessments_fit_their_schema(stored: dict[str, Any]) -> None:
 def test_saved_diagnoses_fit_their_schema() -> None:
     rules = shipped("diagnosis")
     assert problems(diagnosis().as_dict(), rules, rules["$defs"]) == []
+
+
+def test_saved_certificates_fit_their_schema() -> None:
+    rules, stored = shipped("certificate"), certificate().as_dict()
+    assert problems(stored, rules, rules["$defs"]) == []
+    assert set(rules["$defs"]["CertificateShape"]["properties"]) == set(stored)
+    broken = stored | {"method": "guess", "certified": "2", "cpu_seconds": -1}
+    assert sorted(problems(broken, rules, rules["$defs"])) == ["$.certified", "$.cpu_seconds", "$.method"]
 
 
 @pytest.mark.parametrize(
@@ -134,14 +163,15 @@ def test_shapes_have_the_fields_of_what_they_stand_for() -> None:
 
 def test_the_documentation_names_every_field_and_no_other() -> None:
     sections = dict(re.findall(r"^##+ (\w+)\n(.*?)(?=^##|\Z)", DOCS.read_text(), re.MULTILINE | re.DOTALL))
-    for name, rules in shipped("assessment")["$defs"].items():
+    known = {**shipped("assessment")["$defs"], **shipped("certificate")["$defs"]}
+    for name, rules in known.items():
         documented = re.findall(r"^\| `(\w+)` \|", sections[name.removesuffix("Shape")], re.MULTILINE)
         assert sorted(documented) == sorted(rules["properties"]), name
 
 
 def test_the_documentation_says_which_versions_there_are() -> None:
     versions = set(re.findall(r"^\| (\w+) \| (\d+) \|$", DOCS.read_text(), re.MULTILINE))
-    assert versions == {("assessment", "4"), ("diagnosis", "3")}
+    assert versions == {("assessment", "4"), ("certificate", "1"), ("diagnosis", "3")}
     for kind in SHAPES:
         (newest,) = schema(kind)["$defs"][f"{kind.title()}Shape"]["properties"]["format"]["enum"]
         assert (kind, str(newest)) in versions

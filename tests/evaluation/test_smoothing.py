@@ -1,74 +1,82 @@
-"""Randomized smoothing beside a linear classifier, for which everything is known."""
-
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
 
 from soar.errors import UserError
+from soar.evaluation.certify import certify
 from soar.evaluation.interval import clopper_pearson
-from soar.evaluation.smoothing import Smoothing, Votes
+from soar.evaluation.smoothing import Smoothing
 from soar.evaluation.target import Target
 from soar.threat import L2
+from tests.attacks.problems import images, said
+from tests.evaluation.test_certify import distances, linear
+from tests.evaluation.test_evaluate import Fragile
 
 
-class Halfspace(nn.Module):
-    """Two classes, apart by the plane w . x = b."""
-
-    def __init__(self, normal: Tensor, offset: float) -> None:
-        super().__init__()
-        self.normal, self.offset = normal, offset
-
-    def forward(self, x: Tensor) -> Tensor:
-        score = x.flatten(1) @ self.normal - self.offset
-        return torch.stack([score, -score], dim=1)
-
-
-def votes(smoothing: Smoothing, seed: int = 0) -> tuple[Votes, Tensor]:
-    """Return the votes around images and their distances to the plane."""
-    generator = torch.Generator().manual_seed(3)
-    x = torch.rand(6, 1, 4, 4, generator=generator)
-    normal = torch.randn(16, generator=generator)
-    model = Halfspace(normal, float(x.flatten(1).mean(dim=0) @ normal))
-    with torch.no_grad():
-        distances = model(x)[:, 0] / normal.norm()
-    y = (distances < 0).long()
-    target = Target(model=model, data=(x, y), threat=L2("0.1"), seed=seed, batch_size=500)
-    found: dict[int, Votes] = {}
-    smoothing.vote(target, torch.arange(6), lambda rows, one: found.update({int(rows): one}))
-    both = zip(*(found[row] for row in range(6)), strict=True)
-    return Votes(*(torch.cat(list(part)) for part in both)), distances
+def test_votes_on_a_linear_model_follow_its_distances() -> None:
+    """Noise crosses a hyperplane at distance d with probability Phi(-d / sigma), so p is Phi(d / sigma)."""
+    model, x = linear(classes=2), images(30)
+    labels = said(model, x)
+    method, target = Smoothing(sigma=0.5, draws=2000), Target(model=model, data=(x, labels), threat=L2(0.1))
+    far = distances(model, x, labels, dual=2)
+    expected = torch.special.ndtr(far / method.sigma)
+    votes = [method.vote(target, row) for row in range(len(x))]
+    counts = torch.stack([one.counts for one in votes])
+    chosen = torch.stack([one.predictions for one in votes]) == labels
+    assert chosen[expected > 0.75].all()
+    error = (expected * (1 - expected) / method.draws).sqrt()
+    assert ((counts / method.draws - expected).abs() < 4.5 * error)[chosen].all()
+    # The radius is sigma Phi^-1 of a lower bound of p, so below the distance, and not far below.
+    radii = method.radii(counts)
+    assert (radii < far)[chosen].all()
+    assert (radii > far - 0.15)[chosen & (expected > 0.7) & (expected < 0.98)].all()
 
 
-def test_counts_have_the_probability_of_the_halfspace() -> None:
-    smoothing = Smoothing(sigma=0.5, draws=4000)
-    found, distances = votes(smoothing)
-    assert torch.equal(found.predictions, (distances < 0).long())
-    chance = torch.special.ndtr(distances.abs() / 0.5)
-    deviation = (4000 * chance * (1 - chance)).sqrt()
-    assert ((found.counts - 4000 * chance).abs() < 4.5 * deviation.clamp(min=1)).all()
+def test_what_is_certified_is_correct_and_within_the_distance(tmp_path: Path) -> None:
+    model, x = linear(classes=2), images(30)
+    labels = said(model, x)
+    labels[::5] = 1 - labels[::5]
+    far = distances(model, x, labels, dual=2)
+    radii = [L2(0.3), L2(0.1)]
+    task = (x, labels), radii, "smoothing:sigma=0.5,draws=300"
+    found = certify(model, *task)
+    for one, threat in zip(found, radii, strict=True):
+        assert one.is_smoothed and (far[one.certified] > threat.radius).all()
+    assert 0 < found[0].certified.sum() < found[1].certified.sum() < found[1].correct.sum() + 1
+    small = certify(model, *task, batch_size=7)
+    assert torch.equal(small[0].certified, found[0].certified)
+    flipped = certify(model, (x[3:9], labels[3:9]), radii, task[2])
+    assert len(flipped[0]) == 6
+    journal = tmp_path / "votes.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        certify(Fragile(model, 60), *task, journal=journal)
+    counted = Fragile(model, 10**9)
+    again = certify(counted, *task, journal=journal)
+    whole = Fragile(model, 10**9)
+    certify(whole, *task)
+    assert counted.calls > whole.calls
+    assert torch.equal(again[0].certified, found[0].certified)
 
 
-def test_radii_stay_below_the_distance_to_the_plane_and_come_near() -> None:
-    smoothing = Smoothing(sigma=0.5, draws=4000)
-    found, distances = votes(smoothing)
-    radii, exact = smoothing.radii(found.counts), distances.abs()
-    assert (radii <= exact).all()
-    claimed = radii > -torch.inf
-    assert claimed.sum() >= 4 and (radii > exact - 0.1)[claimed].all()
-
-
-def test_votes_depend_on_the_seed_alone() -> None:
-    smoothing = Smoothing(draws=200)
-    first, again, other = (votes(smoothing, seed)[0].counts for seed in (0, 0, 1))
-    assert torch.equal(first, again) and not torch.equal(first, other)
+def test_another_seed_draws_other_noise() -> None:
+    model, x = linear(classes=2), images(1)
+    method = Smoothing(sigma=2.0, draws=1000)
+    votes = [
+        int(method.vote(Target(model=model, data=(x, said(model, x)), threat=L2(1), seed=seed), 0).counts)
+        for seed in range(4)
+    ]
+    assert len(set(votes)) > 1
 
 
 def test_radius_is_the_published_formula() -> None:
     # Cohen et al.: all of 100,000 draws agree at alpha 0.001, so the radius is 3.8 sigma.
     radius = float(Smoothing(sigma=1.0, draws=100_000).radii(torch.tensor([100_000])))
-    assert radius == pytest.approx(float(torch.special.ndtri(torch.tensor(0.001**1e-5, dtype=torch.float64))), rel=1e-6)
+    assert radius == pytest.approx(
+        float(torch.special.ndtri(torch.tensor(0.001**1e-5, dtype=torch.float64))), rel=1e-6
+    )
     assert round(radius, 1) == 3.8
 
 

@@ -17,6 +17,7 @@ from soar.attacks import ATTACKS, FAB, FGSM, PGD, Transfer, check_attack, minima
 from soar.attacks.attack import Planned
 from soar.errors import UserError
 from soar.evaluation.examples import gather
+from soar.evaluation.methods import METHODS
 from soar.objectives import OBJECTIVES, check_objective
 from soar.prediction import predict
 from soar.threat import L2, Linf, threat
@@ -54,6 +55,26 @@ def test_options_of_attacks(name: str) -> None:
             if made is not None:
                 assert calls(lambda made=made: (made.label, made.budget, made.entries(5)))
             calls(ATTACKS.build, name, {option: value})
+
+
+@pytest.mark.parametrize("name", [one.name for one in METHODS])
+def test_options_of_methods(name: str) -> None:
+    for option in options_of(METHODS[name].build):
+        for value in ANYTHING:
+            calls(METHODS[name].build, **{option: value})
+            calls(METHODS.build, name, {option: value})
+
+
+def test_certifications() -> None:
+    assert calls(soar.certify, hostile.Net(), (X, Y), Linf("0.1"), "ibp").accuracy >= 0
+    for value in ANYTHING:
+        calls(soar.certify, hostile.Net(), (X, Y), Linf("0.1"), value)
+        calls(soar.certify, hostile.Net(), (X, Y), value, "ibp")
+        calls(soar.certify, value, (X, Y), Linf("0.1"), "ibp")
+    for model in hostile.WRONG_MODELS:
+        calls(soar.certify, model, (X, Y), Linf("0.1"), "ibp")
+    for data in hostile.data_sets()[::3]:
+        calls(soar.certify, hostile.Net(), data, Linf("0.1"), "ibp")
 
 
 @pytest.mark.parametrize("name", [one.name for one in OBJECTIVES])

@@ -30,6 +30,7 @@ BEGINNINGS = {
         [*EXTERNAL, "torch.nn:Flatten"],
     ],
     "diagnose": [["diagnose", "run"], ["diagnose"], ["diagnose", "run", "--source"]],
+    "certify": [["certify", "run"], ["certify", "run", "--method"], ["certify", "run", "--eps", "0.001"]],
     "report": [["report", "run"], ["report"]],
     "export": [["export", "run", "--output", "new", "--format", "onnx"], ["export", "run", "--output"]],
     "study": [["study", "starts"], ["study"], ["study", "study.toml", "--only"]],

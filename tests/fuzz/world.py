@@ -33,6 +33,7 @@ EXPENSIVE = [
     *("soar.training.trainer:Trainer.fit", "soar.cost.training:measure_training"),
     "soar.cost.training:count_training",
     *("soar.evaluation.evaluate:evaluate", "soar.evaluation.diagnose:diagnose", "soar.report.gather:gather"),
+    "soar.evaluation.certification:certify_target",
     *("soar.export:to_onnx", "soar.export:to_torchscript", "soar.export:to_torch_export"),
     *("soar.experiments.local:Local.run", "soar.experiments.cluster:Cluster.run"),
     *("soar.cost.step:measure_steps", "soar.data.fetch:download"),

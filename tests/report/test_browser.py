@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from soar.report.page import page as make_page
-from tests.report.made import bare, hostile, made_content
+from tests.report.made import bare, certified, hostile, made_content
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -82,6 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "two": [one, two],
         "five": [*made_content(5)],
         "bare": [bare(two), one],
+        "certified": [certified(one), two],
         "hostile": [hostile(one), hostile(two)],
     }.items():
         (made / f"{name}.html").write_text(make_page(runs), encoding="utf-8")
@@ -122,7 +123,16 @@ def lowest_contrast(shown: Page) -> tuple[float, str]:
 
 @pytest.mark.parametrize(
     "name, width",
-    [("two", PHONE), ("two", DESK), ("five", PHONE), ("five", DESK), ("bare", PHONE), ("hostile", PHONE)],
+    [
+        ("two", PHONE),
+        ("two", DESK),
+        ("five", PHONE),
+        ("five", DESK),
+        ("bare", PHONE),
+        ("hostile", PHONE),
+        ("certified", PHONE),
+        ("certified", DESK),
+    ],
 )
 def test_opens_from_disk_without_request_or_complaint_and_nothing_overflows(
     browser: Browser, folder: Path, artifacts: Path, name: str, width: int

@@ -216,3 +216,15 @@ def _change_weights(run: Run) -> None:
     rest = {name: value for name, value in noted.items() if name != "sha256"}
     noted["sha256"]["state.json"] = hashlib.sha256(json.dumps(rest, indent=2).encode()).hexdigest()
     state.write_text(json.dumps(noted, indent=2))
+
+
+def test_certificates_on_record_become_a_bracket(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--examples", str(EXAMPLES), "--threads", "1", "--quiet", "--eps", "1/100000", "0.1"]
+    assert main(["certify", str(run.path), *words]) == 0
+    found = gather(run, examples=EXAMPLES, say=lambda _: None)
+    assert [str(one.threat) for one in found.certificates] == ["linf 1e-05", "linf 0.1"]
+    assert found.bracket is not None and found.bracket.examples == EXAMPLES
+    assert found.bracket.certified <= found.bracket.attacked <= found.bracket.clean
+    attacked, proved = found.bracket_by_eps
+    assert proved.x == (0.0, 1e-5, 0.1) and attacked.y[0] == proved.y[0]
+    assert sum(line.startswith("soar certify") for line in found.commands) == 2

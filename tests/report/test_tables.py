@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from soar.report.tables import latex, markdown
-from tests.report.made import HOSTILE, bare, hostile, made_content
+from tests.report.made import HOSTILE, bare, certified, hostile, made_content
 
 
 def markdown_rows(text: str) -> list[list[str]]:
@@ -81,3 +81,12 @@ def test_a_bare_run_is_written_too() -> None:
 
 def test_the_hostile_text_is_hostile() -> None:
     assert all(sign in HOSTILE for sign in "<>|_%#$\\{}~^&\"'")
+
+
+def test_certified_accuracy_has_a_column_where_it_is_known() -> None:
+    one, other = made_content(2)
+    rows = markdown_rows(markdown([certified(one), other]))
+    both = certified(one).bracket
+    assert both is not None
+    assert rows[0][:5] == ["run", "clean", "worst case", "certified", "verdict"]
+    assert rows[2][3] == f"{both.certified:.1%} of 200" and rows[3][3] == "not run"

@@ -148,5 +148,7 @@ def softplus(beta: float = 1.0, threshold: float = 20.0) -> Activation:
     # Above the threshold torch leaves the identity: a step down by so much.
     step = math.log1p(math.exp(-threshold)) / beta
     return Activation(
-        lambda z: F.softplus(z, beta, threshold), _constant(beta / 4), error=lambda inputs: _constant(step)(inputs)
+        lambda z: F.softplus(z, beta, threshold),
+        _constant(beta / 4),
+        error=lambda inputs: _constant(step)(inputs),
     )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.cli.common import add_machine_flags, set_up_machine
-from soar.cli.target import add_target_flags, result_file, target
+from soar.cli.target import add_target_flags, result_files, target
 from soar.errors import UserError
 
 if TYPE_CHECKING:
     from soar.attacks import Planned
-    from soar.evaluation import Assessment
+    from soar.evaluation import Assessment, Certificate
     from soar.evaluation.target import Target
 
 DESCRIPTION = "Attack a trained model and print its clean and robust accuracy, with intervals."
@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate, print the table and save the assessment."""
     from soar.distributed import joined
+    from soar.evaluation.bracket import check
     from soar.evaluation.suites import resolve
 
     device = set_up_machine(arguments)
@@ -53,12 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     if radii and arguments.budget is not None:
         raise UserError("--budget cannot be combined with several --eps; choose one radius")
     given = target(arguments)
-    with joined(device) as world, ExitStack() as held:
-        suffixes = [f"-eps{eps.replace('/', '_')}" for eps in radii] if radii else [""]
-        outputs = [
-            held.enter_context(result_file(arguments, "assessment", world, suffix=suffix))
-            for suffix in suffixes
-        ]
+    with joined(device) as world, result_files(arguments, "assessment", world, radii or [""]) as outputs:
         journal = outputs[0].with_suffix(".partial.jsonl")
         given.model.to(world.device(device))
         try:
@@ -66,8 +62,18 @@ def run(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
         if world.is_main:
-            _save(found, outputs, journal)
+            certificates = _certificates(arguments, given)
+            _save(found, certificates, outputs, journal)
+            for one, certificate in product(found, certificates):
+                check(certificate, one)
     return 0
+
+
+def _certificates(arguments: argparse.Namespace, given: Target) -> list[Certificate]:
+    """Return what is certified of the run's weights, to be shown beside attacks."""
+    from soar.evaluation.records import find_certificates
+
+    return [] if arguments.run_folder is None else find_certificates(arguments.run_folder, given)
 
 
 def _evaluate(
@@ -91,7 +97,9 @@ def _evaluate(
     return (evaluate_target(given, attacks, journal=journal, fast=fast),)
 
 
-def _save(found: tuple[Assessment, ...], outputs: list[Path], journal: Path) -> None:
+def _save(
+    found: tuple[Assessment, ...], certificates: list[Certificate], outputs: list[Path], journal: Path
+) -> None:
     from rich.console import Console
 
     from soar.evaluation.first_look import one_line
@@ -99,10 +107,11 @@ def _save(found: tuple[Assessment, ...], outputs: list[Path], journal: Path) -> 
     from soar.evaluation.table import curve, protocol, table
 
     console = Console()
+    at = {one.threat: one for one in certificates}
     for one in found:
-        console.print(table(one))
+        console.print(table(one, at.get(one.threat)))
     if len(found) > 1:
-        console.print(curve(found))
+        console.print(curve(found, certificates))
     for line in [*(f"note: {note}" for note in found[0].notes), *protocol(found[0])]:
         print(line)
     for one in found:

@@ -11,9 +11,9 @@ from soar.errors import UserError
 if TYPE_CHECKING:
     from soar.registry import Entry
 
-DESCRIPTION = "List objectives, attacks, suites, models, datasets, recipes, studies or tables."
+DESCRIPTION = "List objectives, attacks, suites, methods, models, datasets, recipes, studies or tables."
 _COST = "cost of an update: its operations, counted, in those of a PGD-10 update"
-KINDS = ("objectives", "attacks", "suites", "models", "datasets", "recipes", "studies", "tables")
+KINDS = ("objectives", "attacks", "suites", "methods", "models", "datasets", "recipes", "studies", "tables")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +62,10 @@ def _registry(kind: str) -> Iterable[Entry[Any]]:
         from soar.models import MODELS
 
         return MODELS
+    if kind == "methods":
+        from soar.evaluation.methods import METHODS
+
+        return METHODS
     from soar.attacks import ATTACKS
     from soar.evaluation.suites import SUITES  # registers the attacks that open a run, too
 

@@ -12,6 +12,7 @@ from typing import NoReturn
 from soar import __version__
 from soar.cli import (
     bench,
+    certify,
     data,
     demo,
     diagnose,
@@ -32,6 +33,7 @@ COMMANDS = {
     "train": train,
     "evaluate": evaluate,
     "diagnose": diagnose,
+    "certify": certify,
     "report": report,
     "export": export,
     "study": study,

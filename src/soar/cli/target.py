@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from soar.weights import Weights
 
 
-def add_target_flags(parser: argparse.ArgumentParser, *, examples: str, several: bool = False) -> None:
+def add_target_flags(
+    parser: argparse.ArgumentParser, *, examples: str, several: bool = False, eps: str = "that of the run"
+) -> None:
     """Declare what to look at, on which data and against what.
 
     Args:
         parser: the command's
         examples: what happens without --examples, for its help
         several: whether --eps takes several radii, of which the target gets the first
+        eps: what happens without --eps, for its help
     """
     parser.usage = f"{parser.prog} RUN [flags] | {parser.prog} --model MODEL --weights FILE --data NAME"
     add_model_flags(parser)
@@ -43,7 +46,7 @@ def add_target_flags(parser: argparse.ArgumentParser, *, examples: str, several:
         "--eps",
         nargs="+" if several else 1,
         metavar="EPS",
-        help=f"such as 8/255 (default: that of the run){more}",
+        help=f"such as 8/255 (default: {eps}){more}",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batch-size", type=int, default=128, metavar="N")
@@ -117,6 +120,26 @@ def result_file(
             return wanted
 
         yield world.on_main(reserve)
+
+
+@contextmanager
+def result_files(
+    arguments: argparse.Namespace, name: str, world: World, radii: Sequence[str]
+) -> Iterator[list[Path]]:
+    """Reserve a JSON file for each radius; with a single one its name does not tell the radius.
+
+    Args:
+        arguments: as for `result_file`
+        name: what they are called without the flag --output
+        world: the processes that share the work
+        radii: as they are written
+
+    Raises:
+        UserError: as `result_file` does
+    """
+    suffixes = [f"-eps{eps.replace('/', '_')}" for eps in radii] if len(radii) > 1 else [""]
+    with ExitStack() as held:
+        yield [held.enter_context(result_file(arguments, name, world, suffix=suffix)) for suffix in suffixes]
 
 
 def _from_run(arguments: argparse.Namespace, examples: int | None) -> Target:

@@ -2,6 +2,9 @@
 
 from soar.evaluation.assessment import Assessment, AttackResult, Note
 from soar.evaluation.attack import AdversarialExamples, attack
+from soar.evaluation.bracket import Bracket, bracket
+from soar.evaluation.certificate import Certificate
+from soar.evaluation.certify import certify
 from soar.evaluation.compare import compare, join
 from soar.evaluation.diagnose import diagnose
 from soar.evaluation.diagnosis import CheckResult, Diagnosis
@@ -14,11 +17,15 @@ __all__ = [
     "AdversarialExamples",
     "Assessment",
     "AttackResult",
+    "Bracket",
+    "Certificate",
     "CheckResult",
     "Diagnosis",
     "Note",
     "Target",
     "attack",
+    "bracket",
+    "certify",
     "compare",
     "diagnose",
     "evaluate",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 import torch
@@ -11,7 +12,12 @@ from torch import Tensor, nn
 from soar import values
 from soar.bounds import crown_margins, propagate
 from soar.errors import UserError, unknown
+from soar.evaluation.inspection import inspect
+from soar.evaluation.target import Target
+from soar.model_state import placement, probing
 from soar.threat import Threat
+
+Precision = Literal["float32", "float64"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,41 +26,64 @@ class Bounding:
 
     Args:
         method: "crown" or "ibp"
-        refine: bound nonlinear layers by CROWN, too, not only by intervals: much tighter and much slower
-        steps: gradient steps that improve the slopes below ReLUs (alpha-CROWN)
-        precision: what is computed in; float64 leaves next to nothing to rounding
+        refine: bound the inputs of nonlinear layers by CROWN, too, not only by intervals
+        steps: gradient steps that tighten the planes below ReLUs (alpha-CROWN)
+        precision: what is computed in; float64 loses next to nothing to rounding, and certifies the model as
+            float64 computes it
     """
 
-    method: Literal["crown", "ibp"] = "crown"
+    method: Literal["crown", "ibp"]
     refine: bool = False
     steps: int = 0
-    precision: Literal["float32", "float64"] = "float32"
+    precision: Precision = "float32"
 
     def __post_init__(self) -> None:
-        values.whole(self.steps, "steps", least=0)
-        if self.method not in ("crown", "ibp"):
-            raise unknown("method", self.method, ("crown", "ibp"), "flag --method")
-        if self.method == "ibp" and (self.refine or self.steps):
-            raise UserError("refine and steps: belong to the method crown, got ibp")
+        values.whole(self.steps, "method.steps", least=0)
+        values.truth(self.refine, "method.refine")
+        values.text(self.precision, "method.precision")
         if self.precision not in ("float32", "float64"):
-            raise unknown("precision", self.precision, ("float32", "float64"), "flag --precision")
+            raise unknown("precision", self.precision, ("float32", "float64"), "flag --method")
 
     @property
     def options(self) -> dict[str, float | int | str | bool]:
         """What is recorded."""
-        of_crown = {"refine": self.refine, "steps": self.steps} if self.method == "crown" else {}
-        return {**of_crown, "precision": self.precision}
+        found = {name: value for name, value in asdict(self).items() if name != "method"}
+        return found if self.method == "crown" else {"precision": self.precision}
 
-    def margins(self, model: nn.Module, x: Tensor, y: Tensor, threat: Threat) -> Tensor:
-        """Return a lower bound of the margin of each example.
+    def prepared(self, target: Target) -> Target:
+        """Return the target with its model in the precision of the bounds.
+
+        Raises:
+            UserError: if its predictions are not a fixed function of each image, or it cannot be bounded
+        """
+        for note in inspect(target):
+            if note.kind in ("random", "state", "batch"):
+                raise UserError(f"{note.message}; only a fixed function of each image has bounds")
+        if self.precision == "float64" and placement(target.model)[1] == torch.float32:
+            target = replace(target, model=copy.deepcopy(target.model).double())
+        # A model that cannot be bounded is refused even if there is nothing to certify, by every process.
+        with probing(target.model), torch.no_grad():
+            propagate(target.model, target.x[:1], target.threat)
+        return target
+
+    def certified(self, target: Target, rows: Tensor, threat: Threat) -> Tensor:
+        """Return which examples keep their predictions.
 
         Args:
-            model: in eval mode, its parameters without gradients
-            x: images in [0, 1]
-            y: their labels
+            target: as it was `prepared`
+            rows: positions of correctly classified examples
             threat: what the adversary may do
+
+        Raises:
+            UserError: if the model cannot be bounded
         """
+        x, y = target.x[rows], target.y[rows]
+        with probing(target.model):
+            margins = self._margins(target.model, x, y, threat)
+        return (margins > 0).all(dim=1).cpu()
+
+    def _margins(self, model: nn.Module, x: Tensor, y: Tensor, threat: Threat) -> Tensor:
         if self.method == "crown":
-            return crown_margins(model, x, y, threat, refine=self.refine, steps=self.steps).amin(dim=1)
+            return crown_margins(model, x, y, threat, refine=self.refine, steps=self.steps)
         with torch.no_grad():
-            return propagate(model, x, threat).margins(y).amin(dim=1)
+            return propagate(model, x, threat).margins(y)

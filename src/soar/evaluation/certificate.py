@@ -1,4 +1,4 @@
-"""What a certification found: which examples no perturbation of a threat can change, and how it was proved."""
+"""What a certification found: which examples no perturbation can change, and how it was proved."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from soar import values
-from soar.errors import UserError, printable
-from soar.evaluation.assessment import WORST, Assessment
-from soar.evaluation.compare import rows_in_common
+from soar.errors import printable
 from soar.evaluation.files import plain_fields, read_json, tensor_of, write_json
 from soar.evaluation.interval import share_of, wilson
 from soar.evaluation.table import as_html, as_text, certificate_table
@@ -45,7 +42,10 @@ class Certificate:
     certified: Tensor
     """whether it is correctly classified and no perturbation within the threat changes that"""
     seconds: float
-    """time spent, in all"""
+    """time that the method took, without that of an interrupted call before; smoothing takes it once for all
+    radii"""
+    cpu_seconds: float
+    """the same on all cores and in all processes"""
     environment: dict[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -61,6 +61,11 @@ class Certificate:
     def _repr_html_(self) -> str:
         """Return the table for a notebook."""
         return as_html(certificate_table([self]))
+
+    @property
+    def is_smoothed(self) -> bool:
+        """Whether it is about the smoothed model, and says nothing about the model itself."""
+        return self.method == "smoothing"
 
     @property
     def accuracy(self) -> float:
@@ -85,7 +90,11 @@ class Certificate:
 
     @staticmethod
     def from_dict(stored: dict[str, Any]) -> Certificate:
-        """Restore what `as_dict` returned."""
+        """Restore what `as_dict` returned.
+
+        Raises:
+            ValueError: if parts of it contradict each other
+        """
         derived = ("format", "kind", "examples", "accuracy")
         kept = {name: value for name, value in stored.items() if name not in derived}
         restored = {
@@ -94,8 +103,16 @@ class Certificate:
             **{name: tensor_of(stored[name]) for name in ("index", "labels", "correct", "certified")},
         }
         found = Certificate(**kept | restored)
-        if len({len(one) for one in (found.index, found.labels, found.correct, found.certified)}) != 1:
-            raise ValueError("index, labels, correct and certified differ in length")
+        for name in ("index", "labels", "correct", "certified"):
+            if (count := len(getattr(found, name))) != stored["examples"]:
+                raise ValueError(f"{name} has {count} entries for {stored['examples']} examples")
+        if len(found.index.unique()) < len(found):
+            raise ValueError("index names an example twice")
+        if bool((found.certified & ~found.correct).any()):
+            raise ValueError("certified marks an example that is not correctly classified")
+        share = stored["accuracy"]["share"]
+        if abs(share - found.accuracy) > 1e-9:
+            raise ValueError(f"accuracy is {share} but the examples give {found.accuracy}")
         return found
 
     def save(self, path: Path | str) -> None:
@@ -107,70 +124,6 @@ class Certificate:
         """Read a certificate that was saved.
 
         Raises:
-            UserError: if the file is not one, or of another version of the format
+            UserError: if the file is not one, is damaged, or of another version of the format
         """
         return read_json(values.place(path, "path"), kind=KIND, version=FORMAT, make=Certificate.from_dict)
-
-
-@dataclass(frozen=True)
-class Bracket:
-    """Two sides of the truth on the same examples: robust accuracy is at least one and at most the other.
-
-    Args:
-        threat: what the adversary may do
-        certified: the share of examples that are proved to be robust
-        attacked: the share that is left by all attacks
-        clean: the share that is correctly classified without any
-        examples: how many there are
-    """
-
-    threat: Threat
-    certified: float
-    attacked: float
-    clean: float
-    examples: int
-
-
-def bracket(certificate: Certificate, assessment: Assessment) -> Bracket:
-    """Set what was proved beside what attacks found, on the examples that both know.
-
-    Args:
-        certificate: of the model itself, not of its smoothed version
-        assessment: of the same model, data and threat
-
-    Raises:
-        UserError: if they do not belong together, or an attack fooled a certified example, which must not be
-    """
-    same = (certificate.threat, certificate.data) == (assessment.threat, assessment.data)
-    if not same or certificate.method == "smoothing":
-        raise UserError(
-            f"certificate of {certificate.data}, {certificate.threat} ({certificate.method}): cannot be"
-            f" compared with attacks on {assessment.data}, {assessment.threat}"
-        )
-    mine, theirs = rows_in_common(certificate.index, assessment.index)
-    proved, left = certificate.certified[mine], assessment.survivors(WORST)[theirs]
-    wrong = proved & ~left
-    if bool(wrong.any()):
-        raise contradiction(certificate.method, certificate.threat, certificate.index[mine][wrong])
-    return Bracket(
-        certificate.threat,
-        share_of(proved),
-        share_of(left),
-        share_of(assessment.correct[theirs]),
-        len(proved),
-    )
-
-
-def contradiction(method: str, threat: Threat, index: Tensor) -> UserError:
-    """Return the error for examples that are both certified and fooled: one of the two is wrong.
-
-    Args:
-        method: what certified them
-        threat: within what
-        index: which examples
-    """
-    some = ", ".join(map(str, torch.sort(index).values[:5].tolist()))
-    return UserError(
-        f"{method}: {len(index)} images are certified at {threat} and fooled by an attack (such as {some});"
-        " the weights differ, or the bound is wrong: do not use it, and please report the model"
-    )

@@ -6,46 +6,24 @@ import glob
 import hashlib
 import json
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from soar.attacks import Outcomes
 from soar.errors import reason_of
 
 
 class Row(NamedTuple):
-    """What a line holds of one example: the numbers of `Settled`."""
+    """What a line holds of one example: the numbers of `Outcomes`."""
 
     robust: int
     forward: int
     backward: int
     predictions: int
-
-
-class Settled(Protocol):
-    """What is known about examples: the outcomes of an attack, or a certificate in the same fields."""
-
-    @property
-    def robust(self) -> Tensor:
-        """Whether each is robust."""
-        ...
-
-    @property
-    def forward(self) -> Tensor:
-        """Forward passes, or what else was counted."""
-        ...
-
-    @property
-    def backward(self) -> Tensor:
-        """Backward passes."""
-        ...
-
-    @property
-    def predictions(self) -> Tensor:
-        """The class predicted in the end."""
-        ...
 
 
 def fingerprint(model: nn.Module, description: str, images: Tensor, labels: Tensor) -> str:
@@ -87,14 +65,21 @@ class Journal:
         for file in _parts(path):
             self._read(file)
 
-    def write(self, attack: str, index: Tensor, rows: list[int], outcomes: Settled) -> None:
+    def write(self, attack: str, index: Tensor, rows: list[int], outcomes: Outcomes) -> None:
         """Note the outcomes of examples that were settled just now."""
+        numbers = [[int(getattr(outcomes, field)[row]) for field in Row._fields] for row in rows]
+        self.note(attack, {int(index[row]): Row(*one) for row, one in zip(rows, numbers, strict=True)})
+
+    def note(self, label: str, found: Mapping[int, Row]) -> None:
+        """Note what was found about examples.
+
+        Args:
+            label: what found it, such as the label of an attack
+            found: by the index of the example
+        """
         if self._is_full:
             return
-        lines = []
-        for row in rows:
-            numbers = [int(getattr(outcomes, field)[row]) for field in Row._fields]
-            lines.append(_line([self._fingerprint, attack, int(index[row]), *numbers]))
+        lines = [_line([self._fingerprint, label, index, *row]) for index, row in found.items()]
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a") as file:

@@ -139,6 +139,7 @@ class CertificateShape(_RecordShape):
     correct: Flags
     certified: Flags
     seconds: Annotated[float, Meta(ge=0)]
+    cpu_seconds: Annotated[float, Meta(ge=0)]
 
 
 SHAPES: dict[str, type[AssessmentShape | DiagnosisShape | CertificateShape]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
@@ -16,12 +15,13 @@ from soar.evaluation.target import Target
 from soar.model_state import probing
 from soar.prediction import logits_of
 
-# Draws that choose the class; others, which have not seen the choice, count it.
+# Copies that choose the class; the others, which do not depend on the choice, count it.
 CHOOSING = 100
+_MOST = 10_000_000
 
 
 class Votes(NamedTuple):
-    """What the draws around each image say: the class that was chosen, and how many of the others agree."""
+    """What noisy copies of images vote for: the class that some choose, and how many of the others agree."""
 
     predictions: Tensor
     counts: Tensor
@@ -29,10 +29,10 @@ class Votes(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Smoothing:
-    r"""Certify the smoothed model g(x), the class that f(x + n) has most often, n normal with deviation sigma.
+    r"""Certify the smoothed model, the class that a model predicts most often under Gaussian noise; l2 only.
 
-    With probability 1 - alpha, g does not change within the l2 radius \( \sigma \Phi^{-1}(p) \), p a lower
-    bound of the probability of its class (Clopper and Pearson); below 1/2 nothing is claimed.
+    With probability 1 - alpha, the class does not change within the l2 radius \( \sigma \Phi^{-1}(p) \), p a
+    lower bound of its probability (Clopper and Pearson); below 1/2 nothing is claimed.
     Source: Cohen, Rosenfeld, Kolter, "Certified Adversarial Robustness via Randomized Smoothing", 2019.
 
     Args:
@@ -51,30 +51,31 @@ class Smoothing:
     method = "smoothing"
 
     def __post_init__(self) -> None:
-        values.whole(self.draws, "draws", least=1)
+        values.whole(self.draws, "method.draws", least=1)
+        if self.draws > _MOST:
+            raise UserError(f"method.draws: got {self.draws}, expected at most {_MOST} (flag --method)")
         for name, number, limit in (("sigma", self.sigma, torch.inf), ("alpha", self.alpha, 1)):
+            values.number(number, f"method.{name}")
             if not 0 < number < limit:
-                raise UserError(f"{name}: got {number}, expected above 0 and below {limit:g} (flag --{name})")
+                allowed = "above 0" if limit == torch.inf else "above 0 and below 1"
+                raise UserError(f"method.{name}: got {number}, expected {allowed} (flag --method)")
 
     @property
     def options(self) -> dict[str, float | int | str | bool]:
         """What is recorded."""
         return asdict(self)
 
-    def vote(self, target: Target, rows: Tensor, listen: Callable[[Tensor, Votes], None]) -> None:
-        """Predict noisy copies of some images.
+    def vote(self, target: Target, row: int) -> Votes:
+        """Predict noisy copies of an image: some choose the class, others count how often it is predicted.
 
         Args:
             target: the model and its images
-            rows: which of the images
-            listen: takes the rows of a finished image and its votes
+            row: which of the images
         """
         with probing(target.model), torch.no_grad():
-            for row in rows:
-                first = self._counts(target, int(row), CHOOSING, "smoothing: choose")
-                chosen = first.argmax(dim=0, keepdim=True)
-                counts = self._counts(target, int(row), self.draws, "smoothing: count")
-                listen(row[None], Votes(chosen.cpu(), counts[chosen].cpu()))
+            chosen = self._counts(target, row, CHOOSING, "smoothing: choose").argmax()
+            counts = self._counts(target, row, self.draws, "smoothing: count")
+        return Votes(chosen.cpu(), counts[chosen].cpu())
 
     def _counts(self, target: Target, row: int, draws: int, stream: str) -> Tensor:
         """Return how often each class is predicted for noisy copies of an image."""
@@ -94,5 +95,5 @@ class Smoothing:
         chances = torch.tensor(
             [clopper_pearson(count, self.draws, self.alpha) for count in counts.tolist()], dtype=torch.float64
         )
-        found = self.sigma * torch.special.ndtri(chances)
+        found: Tensor = self.sigma * torch.special.ndtri(chances)
         return found.where(chances > 0.5, -torch.inf)

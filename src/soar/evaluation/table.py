@@ -1,4 +1,4 @@
-"""Assessments and diagnoses as tables: for the terminal, as plain text and as HTML for notebooks."""
+"""Assessments, certificates and diagnoses as tables: for the terminal, as plain text and as HTML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from soar.evaluation.assessment import Assessment
-    from soar.evaluation.certificate import Bracket, Certificate
+    from soar.evaluation.bracket import Bracket
+    from soar.evaluation.certificate import Certificate
     from soar.evaluation.diagnosis import Diagnosis, Verdict
 
 WORST = "worst case"
@@ -32,12 +33,8 @@ MEANING: dict[Verdict, str] = {
     "suspicious": "some attacks may have been misled; do not quote its robust accuracy before the next steps",
     "masked": "attacks were misled by hidden gradients; its robust accuracy under them means nothing",
 }
-SIDES = {
-    "crown": "certified: no perturbation within the threat changes the prediction, so no attack leaves less",
-    "ibp": "certified: no perturbation within the threat changes the prediction, so no attack leaves less",
-    "smoothing": "certified: the smoothed model, not the model itself, keeps its prediction within the threat",
-}
-"""what a certificate of each method says"""
+_PROVED = "certified: no perturbation within the threat changes the prediction; no attack leaves less"
+_SMOOTHED = "certified: the smoothed model, not the model itself, keeps its prediction within the threat"
 
 # Room for the longest verdict.
 _INDENT = 13
@@ -46,8 +43,13 @@ _WIDTH = 110
 _PRE = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}</pre>'
 
 
-def table(assessment: Assessment) -> Table:
-    """Return a table of one assessment: clean, each attack, worst case, with intervals and passes."""
+def table(assessment: Assessment, certificate: Certificate | None = None) -> Table:
+    """Return a table of one assessment: clean, each attack, worst case, with intervals and passes.
+
+    Args:
+        assessment: what attacks found
+        certificate: what is certified for the same model and threat, for the row below
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -57,6 +59,8 @@ def table(assessment: Assessment) -> Table:
     cumulative = {result.label for result in assessment.attacks if result.survivors_only}
     if cumulative:
         caption += "\n* on what earlier attacks have left; the accuracy is what is left then"
+    if certificate is not None:
+        caption += f"\ncertified: on {len(certificate)} images, no perturbation changes the prediction"
     if assessment.protocol:
         caption += f"\n{assessment.protocol}"
     made = Table(
@@ -82,11 +86,19 @@ def table(assessment: Assessment) -> Table:
             "" if time is None else f"{time:.1f}",
             style="bold" if name == WORST else "",
         )
+    if certificate is not None:
+        certified = percent(certificate.accuracy), interval(*certificate.interval)
+        made.add_row(f"certified, {certificate.method}", *certified, "", "", f"{certificate.seconds:.1f}")
     return made
 
 
-def curve(assessments: Sequence[Assessment]) -> Table:
-    """Return a table of robust accuracy over the radius, of assessments of one model on the same images."""
+def curve(assessments: Sequence[Assessment], certificates: Sequence[Certificate] = ()) -> Table:
+    """Return a table of robust accuracy over the radius, of assessments of one model on the same images.
+
+    Args:
+        assessments: each at another radius
+        certificates: what is certified at some of these radii
+    """
     from rich import box
     from rich.table import Table
 
@@ -95,46 +107,67 @@ def curve(assessments: Sequence[Assessment]) -> Table:
     for heading in ("accuracy", "95% interval", "forward", "backward"):
         made.add_column(heading, justify="right")
     first = assessments[0]
+    if certificates:
+        made.add_column("certified", justify="right")
     made.add_row("none", percent(first.accuracy("clean")), interval(*first.interval("clean")), "1.0", "0.0")
+    certified = {one.threat: percent(one.accuracy) for one in certificates}
     for one in sorted(assessments, key=lambda one: one.threat.eps):
         forward, backward = one.passes(WORST)
         accuracy = percent(one.worst_case), interval(*one.interval(WORST))
-        made.add_row(str(one.threat), *accuracy, f"{forward - 1:.1f}", f"{backward:.1f}")
+        proved = [certified.get(one.threat, "")] if certificates else []
+        made.add_row(str(one.threat), *accuracy, f"{forward - 1:.1f}", f"{backward:.1f}", *proved)
     return made
 
 
 def certificate_table(certificates: Sequence[Certificate], brackets: Sequence[Bracket] = ()) -> Table:
-    """Return a table of certified accuracy over the radius, beside that under attack where it is known.
+    """Return a table of certified accuracy over the radius, beside accuracy under attack where it is known.
 
     Args:
         certificates: of one model on the same images, each at another radius
-        brackets: what attacks left at the same radii
+        brackets: what attacks have left at some of these radii
     """
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     first = certificates[0]
-    attacked = {str(one.threat): percent(one.attacked) for one in brackets}
+    attacked = {str(one.threat): _attacked(one, len(first)) for one in brackets}
+    caption = f"{_SMOOTHED if first.is_smoothed else _PROVED}\nclean accuracy {percent(first.clean_accuracy)}"
+    if attacked:
+        caption += "; attacked: what all attacks on record have left, no more than this is robust"
+    title = f"{first.model} on {len(first)} images of {first.data}, {first.method}"
     made = Table(
         box=box.SIMPLE_HEAD,
-        title=_as_it_is(
-            f"{first.model} on {len(first)} images of {first.data}, {first.method}", "table.title"
-        ),
+        title=_as_it_is(title, "table.title"),
         title_justify="left",
-        caption=_as_it_is(
-            f"{SIDES[first.method]}; clean accuracy {percent(first.clean_accuracy)}", "table.caption"
-        ),
+        caption=Text(caption, "table.caption"),
         caption_justify="left",
     )
     made.add_column("threat")
-    for heading in ("certified", "95% interval", *(("attacked",) if attacked else ()), "seconds"):
+    for heading in (
+        "certified",
+        "95% interval",
+        *(["attacked"] if attacked else []),
+        "seconds",
+        "CPU seconds",
+    ):
         made.add_column(heading, justify="right")
     for one in sorted(certificates, key=lambda one: one.threat.eps):
-        shown = (attacked.get(str(one.threat), ""),) if attacked else ()
         made.add_row(
-            str(one.threat), percent(one.accuracy), interval(*one.interval), *shown, f"{one.seconds:.1f}"
+            str(one.threat),
+            percent(one.accuracy),
+            interval(*one.interval),
+            *([attacked.get(str(one.threat), "")] if attacked else []),
+            f"{one.seconds:.1f}",
+            f"{one.cpu_seconds:.1f}",
         )
     return made
+
+
+def _attacked(found: Bracket, examples: int) -> str:
+    """Return what attacks have left, and on how many images where it is not on all of them."""
+    on = "" if found.examples == examples else f" of {found.examples}"
+    return f"{percent(found.attacked)}{on}"
 
 
 def protocol(assessment: Assessment) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from soar.evaluation import Assessment
+from soar.evaluation import Assessment, Bracket, Certificate
 from soar.evaluation.diagnosis import Diagnosis
 from soar.report.drawing.lines import Curve
 from soar.report.drawing.surfaces import Surface
@@ -56,6 +56,12 @@ class RunContent:
     commands: tuple[str, ...]
     """the commands that repeat it"""
     environment: dict[str, Any]
+    certificates: tuple[Certificate, ...] = ()
+    """of the model itself, on images of the assessment, the smallest radius first"""
+    bracket: Bracket | None = None
+    """what the robust accuracy lies between at the threat's eps, where that is certified"""
+    bracket_by_eps: tuple[Curve, ...] = ()
+    """accuracy under attack and certified accuracy on the same images; empty without certificates"""
 
     @property
     def verdict(self) -> VerdictText:

@@ -13,10 +13,11 @@ import msgspec
 
 from soar import __version__
 from soar.errors import FileError, UserError
-from soar.evaluation import Assessment
+from soar.evaluation import Assessment, bracket
 from soar.evaluation.assessment import WORST
 from soar.evaluation.journal import fingerprint, remove_journals
 from soar.evaluation.protocol import evaluate_target
+from soar.evaluation.records import Say, find_assessment, find_certificates, find_diagnosis
 from soar.evaluation.suites import resolve
 from soar.evaluation.target import Target
 from soar.fuse import inference_copy
@@ -25,11 +26,10 @@ from soar.progress import Mode
 from soar.report.cache import ReportCache
 from soar.report.content import RunContent
 from soar.report.drawing.surfaces import Surface
-from soar.report.records import Say, find_assessment, find_diagnosis
 from soar.report.sections.classes import class_outcomes
 from soar.report.sections.gallery import GalleryImage, attack_gallery
 from soar.report.sections.provenance import repeat_commands
-from soar.report.sections.radius import FACTORS, accuracy_curves, breaking_radii
+from soar.report.sections.radius import FACTORS, accuracy_curves, bracket_curves, breaking_radii
 from soar.report.sections.surfaces import measure_surfaces
 from soar.report.sections.training import fired_guards, read_metrics, training_curves
 from soar.runs import Run
@@ -79,6 +79,8 @@ def gather(
     quick = replace(target, model=inference_copy(target.model, target.x[:4]))
     found = find_assessment(run.path, target, say) or _assess(run, target, say)
     diagnosis = find_diagnosis(run.path, target, say)
+    certificates = find_certificates(run.path, target, say)
+    brackets = [bracket(one, found) for one in certificates]
     breaks = _breaking_radii(quick, cache)
     metrics = read_metrics(run.path / "metrics.jsonl")
     environment = _environment(run.path / "environment.json", say)
@@ -102,8 +104,13 @@ def gather(
         surfaces=cache.get("surfaces", tuple[Surface, ...], partial(measure_surfaces, quick)),
         class_outcomes=class_outcomes(found, len(target.class_names), found.predictions(WORST)),
         recipe=(run.path / "recipe.toml").read_text(),
-        commands=repeat_commands(run.path, environment, found, is_diagnosed=diagnosis is not None),
+        commands=repeat_commands(
+            run.path, environment, found, is_diagnosed=diagnosis is not None, certificates=certificates
+        ),
         environment=environment,
+        certificates=tuple(certificates),
+        bracket=next((one for one in brackets if one is not None), None),
+        bracket_by_eps=bracket_curves(breaks[WORST], target, certificates),
     )
 
 

@@ -64,7 +64,8 @@ def _tables(runs: Sequence[RunContent]) -> list[tuple[str, Rows]]:
 
 def _headline(runs: Sequence[RunContent]) -> Rows:
     leading = best(runs)
-    head = ["run", "clean", "worst case", "verdict"]
+    is_certified = any(run.bracket for run in runs)
+    head = ["run", "clean", "worst case", *(["certified"] if is_certified else []), "verdict"]
     is_compared = len(runs) > 1
     rows = [head + ([f"worst case against {runs[0].name}"] if is_compared else [])]
     for place, run in enumerate(runs):
@@ -72,6 +73,7 @@ def _headline(runs: Sequence[RunContent]) -> Rows:
             f"{run.name} (best)" if place in leading else run.name,
             _share(run, CLEAN),
             _share(run, WORST),
+            *([_certified(run)] if is_certified else []),
             run.verdict.text,
         ]
         if is_compared:
@@ -96,6 +98,16 @@ def _share(run: RunContent, label: str) -> str:
         return "not run"
     dagger = f" {_DAGGER}" if label != CLEAN and run.verdict.is_masked else ""
     return f"{percent(found.accuracy(label))} ({interval(*found.interval(label))}){dagger}"
+
+
+def _certified(run: RunContent) -> str:
+    """Format the certified accuracy, and on how many images where they are not those of the assessment."""
+    found = run.bracket
+    if found is None:
+        return "not run"
+    return percent(found.certified) + (
+        "" if found.examples == len(run.assessment) else f" of {found.examples}"
+    )
 
 
 def _notes(runs: Sequence[RunContent]) -> list[str]:

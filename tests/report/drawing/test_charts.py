@@ -175,3 +175,25 @@ def test_lines_stand_out_from_the_ground(theme: int, ground: str) -> None:
     for pair in PALETTE.values():
         dark, light = sorted(linear(one) @ (0.2126, 0.7152, 0.0722) for one in (pair[theme], ground))
         assert (light + 0.05) / (dark + 0.05) > 3  # what accessibility rules ask for of graphics
+
+
+def test_the_area_between_two_curves_ends_where_one_of_them_does() -> None:
+    upper, lower = curve(1.0, 0.8, 0.4), Curve(label="low", x=(0.0, 1.5), y=(1.0, 0.2))
+    plain = chart(upper, lower, percent=True)
+    shaded = chart(upper, lower, percent=True, between="unknown")
+    (area,) = re.findall(r'd="(M[^"]*Z)" fill="currentColor" opacity=".16"', shaded)[:1]
+    places = [tuple(map(float, pair.split())) for pair in re.split("[ML]", area.rstrip("Z"))[1:]]
+    # Along the upper curve to 1.5, where it is at 0.6, and back along the lower one.
+    assert len(places) == 5 and places[0] == places[-1]
+    (_, top), (_, at_one), (end, high), (low_end, low), _ = places
+    assert end == low_end
+    per_unit = (at_one - top) / 0.2
+    assert high - top == pytest.approx(0.4 * per_unit, abs=0.1)
+    assert low - top == pytest.approx(0.8 * per_unit, abs=0.1)
+    assert "unknown" in texts(parsed(shaded)) and "unknown" not in plain
+    assert "Between PGD and low: unknown." in shaded
+
+
+def test_no_area_is_drawn_between_curves_with_gaps() -> None:
+    broken = curve(1.0, float("nan"), 0.4)
+    assert 'Z" fill="currentColor" opacity=".16"' not in chart(broken, curve(0.5, 0.4), between="unknown")

@@ -11,7 +11,7 @@ from soar.report.content import RunContent
 from soar.report.markup import SIGNS
 from soar.report.page import page
 from soar.report.sections import attacks, diagnosis, headline, radius
-from tests.report.made import made_content
+from tests.report.made import certified, made_content
 from tests.report.reading import Element, read
 
 
@@ -107,3 +107,19 @@ def test_what_is_odd_about_the_model_is_said() -> None:
     (run,) = made_content(1)
     odd = replace(run, assessment=replace(run.assessment, notes=(Note("random", "model: randomized"),)))
     assert "model: randomized" in read(headline.draw([odd])).all(kind="note")[0].text
+
+
+def test_what_is_certified_stands_beside_what_attacks_leave() -> None:
+    run = certified(made_content(1)[0])
+    both = run.bracket
+    assert both is not None and 0 < both.certified < both.attacked < both.clean
+    (card,) = read(headline.draw([run])).all("article")
+    told = f"{both.certified:.1%} certified (crown) to {both.attacked:.1%} under attack, 200 images"
+    assert told in card.text
+    (ruler,) = card.all(kind="ruler")
+    places = {one.classes[0]: one.attributes["style"] for one in ruler.all("span")}
+    low, high = 100 * both.certified, 100 * both.attacked
+    assert places["proved"] == f"left:0.0%;width:{low:.1f}%"
+    assert places["open"] == f"left:{low:.1f}%;width:{high - low:.1f}%"
+    assert places["dot"] == f"left:{high:.1f}%" and "range" not in places
+    assert not read(headline.draw(made_content(1))).all(kind="open")

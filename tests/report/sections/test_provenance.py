@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from soar.evaluation import Assessment, evaluate
+from soar.evaluation.methods import method_of
 from soar.evaluation.suites import resolve
 from soar.report.sections import provenance
 from soar.report.sections.provenance import repeat_commands
 from tests.report.linear import linear_target
-from tests.report.made import ENVIRONMENT, made_content
+from tests.report.made import ENVIRONMENT, certified, made_content
 from tests.report.reading import read
 
 
@@ -123,3 +124,14 @@ def test_a_recorded_command_is_shown_only_among_those_to_repeat() -> None:
     text = read(provenance.draw([replace(run, environment=recorded, assessment=assessed)])).text
     assert "evil.example" not in text
     assert "\\x1b[2J" in text and "a" * 200 not in text
+
+
+def test_certificates_are_repeated_once_per_command(quick: Assessment) -> None:
+    made = certified(made_content(1)[0]).certificates
+    lines = repeat_commands(Path("runs/a"), {}, quick, is_diagnosed=False, certificates=made)
+    assert lines[2:-1] == ("soar certify runs/pgd-10 --eps 1/40 1/20 1/10",)
+    unknown = [replace(one, environment={}) for one in made[:1]]
+    *_, line, _ = repeat_commands(Path("runs/a"), {}, quick, is_diagnosed=False, certificates=unknown)
+    method = "--method crown:refine=false,steps=0,precision=float32"
+    assert line == f"soar certify runs/a --examples 200 --norm linf --eps 0.025 --seed 0 {method}"
+    assert method_of(method.split()[1]).options == made[0].options

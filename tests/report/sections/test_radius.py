@@ -4,11 +4,15 @@ import pytest
 import torch
 
 from soar.attacks import FGSM, PGD, Outcomes
+from soar.evaluation.certify import certify
 from soar.evaluation.interval import wilson
 from soar.evaluation.target import Target
-from soar.report.sections.radius import accuracy_curves, breaking_radii, threats
+from soar.report.sections import radius
+from soar.report.sections.radius import accuracy_curves, bracket_curves, breaking_radii, threats
 from soar.threat import L2, Linf, Threat
 from tests.report.linear import linear_target
+from tests.report.made import certified, made_content
+from tests.report.reading import read
 
 
 @pytest.mark.parametrize("threat, dual", [(Linf("0.05"), 1), (L2("0.12"), 2)])
@@ -60,3 +64,28 @@ def test_a_model_that_is_always_wrong_has_curves_at_zero() -> None:
         for curve in accuracy_curves({"FGSM": breaking_radii(target, FGSM())}, target.threat)
         for y in curve.y
     } == {0.0}
+
+
+def test_both_curves_of_a_linear_model_meet_at_the_radii_in_common() -> None:
+    target = linear_target(count=40)
+    radii = [Linf("0.0125"), Linf("0.05"), Linf("0.2")]
+    certificates = certify(target.model, target.data, radii)
+    breaks = breaking_radii(target, PGD(steps=20, loss="margin"))
+    attacked, proved = bracket_curves(breaks, target, certificates)
+    assert (attacked.label, proved.label) == ("attacked", "certified (crown)")
+    assert proved.x == (0.0, 0.0125, 0.05, 0.2) and proved.y[0] == attacked.y[0] > proved.y[2]
+    for x, share in zip(proved.x[:3], proved.y[:3], strict=True):
+        assert share == attacked.y[attacked.x.index(x)]
+    half = certify(target.model, target.subset(slice(5, 20)).data, radii[:1])
+    part, _ = bracket_curves(breaks, target, half)
+    assert part.y[0] == sum(at > 0 for at in breaks[5:20]) / 15, "only images that both know"
+    assert bracket_curves(breaks, target, []) == ()
+
+
+def test_the_unknown_is_shaded_and_explained() -> None:
+    one, other = made_content(2)
+    shown = read(radius.draw([certified(one), other]))
+    titles = [title.text for title in shown.all("title")]
+    assert sum("certified and attacked" in title for title in titles) == 1
+    assert "Certified images withstand every attack" in shown.text
+    assert "Certified" not in read(radius.draw([one, other])).text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from soar.report.drawing import svg
-from soar.report.drawing.lines import Curve, Plane, Point, describe, line, parts_of, swatch
+from soar.report.drawing.lines import AREA, Curve, Plane, Point, area, describe, line, parts_of, swatch
 from soar.report.drawing.svg import (
     EDGE,
     FAINT,
@@ -52,6 +52,7 @@ def line_chart(
     marked: float | None = None,
     strong: str | None = None,
     band: str = "95% interval",
+    between: str = "",
 ) -> str:
     """Draw curves over one axis, with the legend below them, where it covers nothing.
 
@@ -67,6 +68,7 @@ def line_chart(
         marked: the threat's eps, marked by a dashed line
         strong: the label of a curve that is drawn thicker, in the color of the text
         band: what lies between the lower and the upper end of a curve
+        between: what the area between the first two curves is called, which is then shaded
     """
     headed, top = svg.heading(title, y_label, WIDTH)
     lines = [parts_of(curve) for curve in curves]
@@ -83,6 +85,9 @@ def line_chart(
 
     drawn = [*_rows(plane, y_ticks), *_columns(plane, x_ticks, x_label)]
     entries, description = [], [f"{y_label} against {x_label}."]
+    if between and all(len(parts) == 1 for parts in lines[:2]):
+        drawn.append(area(lines[0][0], lines[1][0], plane))
+        description.append(f"Between {curves[0].label} and {curves[1].label}: {between}.")
     for k, (curve, parts) in enumerate(zip(curves, lines, strict=True)):
         is_strong = curve.label == strong
         # A curve without points keeps its color: those after it look the same in all charts.
@@ -93,6 +98,8 @@ def line_chart(
     for mark in marks:
         drawn.append(f'<path d="M{plane.at(mark, y_axis.low)}L{plane.at(mark, y_axis.high)}" {_MARK}/>')
         entries.append((f"eps = {plane.x_name(mark)}", f'<path d="M13-11V3" {_MARK}/>'))
+    if between:
+        entries.append((between, AREA))
     rows, bottom = svg.legend(entries, y_axis.start + 58, WIDTH)
     return svg.picture(WIDTH, bottom, headed + drawn + rows, title=title, description=" ".join(description))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from soar import text
@@ -21,6 +21,9 @@ _MARKERS = (
     "m-2.6-2.6l5.2 5.2m0-5.2l-5.2 5.2",  # cross
 )
 _COLORS = 8
+_SHADE = 'fill="currentColor" opacity=".16"'
+AREA = f'<path d="M0-10h26v12h-26z" {_SHADE}/>'
+"""a piece of a shaded area for the legend"""
 _MOST_MARKERS = 40  # a curve with more points has one on every second, third, ... point
 _DESCRIBED = 8  # a curve with more points is summarized for screen readers
 
@@ -147,6 +150,30 @@ def _band(part: list[Point], plane: Plane) -> str:
     there = [plane.at(p.x, p.high) for p in part]
     back = [plane.at(p.x, p.low) for p in reversed(part)]
     return f'<path d="{_path(there + back)}Z" opacity=".14"/>'
+
+
+def area(first: Sequence[Point], second: Sequence[Point], plane: Plane) -> str:
+    """Shade what lies between two curves, as far as both reach.
+
+    Args:
+        first: the points of one
+        second: the points of the other
+        plane: where they go
+    """
+    end = min(first[-1].x, second[-1].x)
+    there, back = (
+        [(p.x, p.y) for p in part if p.x < end] + [(end, _at(part, end))] for part in (first, second)
+    )
+    return f'<path d="{_path(plane.at(*one) for one in (*there, *reversed(back)))}Z" {_SHADE}/>'
+
+
+def _at(part: Sequence[Point], x: float) -> float:
+    """Return the height of a curve at a place on or between its points."""
+    for one, other in pairwise(part):
+        if one.x <= x <= other.x:
+            share = (x - one.x) / (other.x - one.x)
+            return one.y + share * (other.y - one.y)
+    return part[-1].y
 
 
 def _path(places: Iterable[str]) -> str:

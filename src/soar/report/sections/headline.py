@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from soar import text
 from soar.errors import UserError
 from soar.evaluation.assessment import CLEAN, WORST, Assessment
+from soar.evaluation.bracket import Bracket
 from soar.evaluation.compare import Comparison, Difference, compare
 from soar.report.content import RunContent
 from soar.report.markup import SIGNS, Html, Kind, cell, heading, join, mark, missing, row, section, table, tag
@@ -118,7 +119,7 @@ def _card(run: RunContent, *, is_best: bool) -> Html:
         tag("p", tag("strong", f"{SIGNS[verdict.kind]} {warning}"), class_="distrust") if warning else None,
         tag("p", tag("b", "robust accuracy"), ", worst case of all attacks", class_="what"),
         tag("p", f"95% interval {worst}%", class_="interval"),
-        _ruler(found),
+        _ruler(found) if run.bracket is None else _both_sides(run.bracket),
         tag("p", tag("b", text.percent(found.accuracy(CLEAN))), f" clean, {clean}%"),
         tag("p", mark(verdict.kind, verdict.text), class_="judgment"),
         tag("p", verdict.reason, class_="reason"),
@@ -139,6 +140,29 @@ def _ruler(found: Assessment) -> Html:
         class_="ruler",
         aria_hidden="true",
     )
+
+
+def _both_sides(found: Bracket) -> Html:
+    """Draw what is certified, what attacks have left and the unknown between them, and tell their numbers."""
+    parts = {"proved": (0.0, found.certified), "open": (found.certified, found.attacked)}
+    places = {
+        name: f"left:{100 * low:.1f}%;width:{100 * (high - low):.1f}%" for name, (low, high) in parts.items()
+    }
+    bar = tag(
+        "div",
+        *(tag("span", class_=name, style=place) for name, place in places.items()),
+        tag("span", class_="dot", style=f"left:{100 * found.attacked:.1f}%"),
+        tag("span", class_="tick", style=f"left:{100 * found.clean:.1f}%"),
+        class_="ruler",
+        aria_hidden="true",
+    )
+    sides = (
+        tag("b", text.percent(found.certified)),
+        f" certified ({found.method}) to ",
+        tag("b", text.percent(found.attacked)),
+        f" under attack, {found.examples} images",
+    )
+    return join(bar, tag("p", *sides, class_="sides"))
 
 
 def _comparison(runs: Sequence[RunContent], leading: Sequence[int]) -> Html:

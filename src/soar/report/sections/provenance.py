@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from soar import epsilon
 from soar.attacks.attack import ATTACKS
 from soar.errors import printable
-from soar.evaluation import Assessment
+from soar.evaluation import Assessment, Certificate
 from soar.evaluation.assessment import AttackResult
 from soar.evaluation.suites import SUITES, describe, resolve
 from soar.report.markup import Html, join, missing, panels, section, tag
@@ -25,15 +26,21 @@ _LONGEST = 200
 
 
 def repeat_commands(
-    run: Path, environment: dict[str, Any], found: Assessment, *, is_diagnosed: bool
+    run: Path,
+    environment: dict[str, Any],
+    found: Assessment,
+    *,
+    is_diagnosed: bool,
+    certificates: Sequence[Certificate] = (),
 ) -> tuple[str, ...]:
-    """Return the commands that train, evaluate, diagnose and report the run once more.
+    """Return the commands that train, evaluate, diagnose, certify and report the run once more.
 
     Args:
         run: its folder
         environment: the environment recorded when it was trained
         found: its assessment
         is_diagnosed: whether there is a diagnosis to repeat
+        certificates: what is certified
     """
     folder = shlex.quote(str(run))
     recipe = shlex.quote(str(run / "recipe.toml"))
@@ -42,6 +49,8 @@ def repeat_commands(
         _recorded(found.environment, "evaluate") or _evaluate(folder, found),
     ]
     lines += [f"soar diagnose {folder}"] if is_diagnosed else []
+    certified = [_recorded(one.environment, "certify") or _certify(folder, one) for one in certificates]
+    lines += dict.fromkeys(certified)
     return tuple(printable(line) for line in (*lines, f"soar report {folder}"))
 
 
@@ -71,6 +80,13 @@ def _evaluate(folder: str, found: Assessment) -> str:
             return f"{line} --attacks {suite.name}"
     texts = [_attack_text(one.name, one.parameters) for one in found.attacks]
     return f"{line} --attacks {' '.join(map(shlex.quote, texts))}"
+
+
+def _certify(folder: str, found: Certificate) -> str:
+    options = ",".join(f"{name}={value}".lower() for name, value in found.options.items())
+    method = shlex.quote(f"{found.method}:{options}" if options else found.method)
+    about = f"--norm {found.threat.norm_name} --eps {epsilon.show(found.threat.eps)} --seed {found.seed}"
+    return f"soar certify {folder} --examples {len(found)} {about} --method {method}"
 
 
 def _attack_text(kind: str, parameters: dict[str, Any]) -> str:

@@ -11,7 +11,9 @@ import torch
 
 from soar import epsilon
 from soar.attacks import Attack
-from soar.evaluation.interval import wilson
+from soar.evaluation import Certificate
+from soar.evaluation.compare import rows_in_common
+from soar.evaluation.interval import share_of, wilson
 from soar.evaluation.target import Target
 from soar.progress import Progress
 from soar.report.drawing.charts import line_chart
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 
 FACTORS = tuple(Fraction(quarters, 4) for quarters in range(1, 9))
 """radii in units of eps"""
+_UNKNOWN = (
+    "Certified images withstand every attack, so the robust accuracy lies in the shaded area. Both sides are"
+    " measured at the points; the lines only connect them."
+)
 
 
 def threats(threat: Threat) -> list[Threat]:
@@ -80,9 +86,41 @@ def accuracy_curves(breaks: dict[str, tuple[int, ...]], threat: Threat) -> tuple
     return tuple(curves)
 
 
+def bracket_curves(
+    worst: tuple[int, ...], target: Target, certificates: Sequence[Certificate]
+) -> tuple[Curve, ...]:
+    """Return accuracy under attack and certified accuracy, on the images that all of them know.
+
+    Args:
+        worst: the breaking radii under all attacks
+        target: what was attacked
+        certificates: of its model, the smallest radius first
+
+    Returns:
+        Two curves without intervals; none without certificates or images in common.
+    """
+    index = target.index.cpu()
+    for one in certificates:
+        index = index[rows_in_common(index, one.index)[0]]
+    if not certificates or not len(index):
+        return ()
+    rows = rows_in_common(index, target.index.cpu())[1]
+    (attacked,) = accuracy_curves({"attacked": tuple(worst[row] for row in rows.tolist())}, target.threat)
+    shares = [share_of(one.certified[rows_in_common(index, one.index)[1]]) for one in certificates]
+    return (
+        Curve(label="attacked", x=attacked.x, y=attacked.y),
+        Curve(
+            label=f"certified ({', '.join(dict.fromkeys(one.method for one in certificates))})",
+            x=(0.0, *(one.threat.radius for one in certificates)),
+            y=(attacked.y[0], *shares),
+        ),
+    )
+
+
 def draw(runs: Sequence[RunContent]) -> Html:
-    """Draw accuracy against eps: the worst case of all runs, then every attack of each run."""
+    """Draw accuracy against eps: both sides where they are known, all runs, then every attack of each run."""
     charts = [_by_attack(run) for run in runs]
+    charts[:0] = [_bracket(run) for run in runs if run.bracket_by_eps]
     if len(runs) > 1 and len({run.assessment.threat.norm_name for run in runs}) == 1:
         charts.insert(0, _worst_cases(runs))
     counts = " or ".join(map(str, sorted({run.curve_examples for run in runs})))
@@ -92,6 +130,7 @@ def draw(runs: Sequence[RunContent]) -> Html:
         distrusted(runs),
         tag("div", *charts, class_="charts"),
         tag("p", f"Measured on {counts} images; bands are 95% intervals.", class_="small"),
+        tag("p", _UNKNOWN, class_="small") if any(run.bracket_by_eps for run in runs) else None,
         lead="A sound curve falls steadily and reaches 0% once the radius is large enough. A curve that"
         " stays up shows that the attack failed, not that the model is robust.",
     )
@@ -104,6 +143,11 @@ def _by_attack(run: RunContent) -> Html:
     return chart(_chart(run, run.accuracy_by_eps, title, is_marked=True, strong=strong), verdict.kind)
 
 
+def _bracket(run: RunContent) -> Html:
+    title = f"{run.name}: certified and attacked"
+    return chart(_chart(run, run.bracket_by_eps, title, is_marked=True, between="unknown"), run.verdict.kind)
+
+
 def _worst_cases(runs: Sequence[RunContent]) -> Html:
     curves = [replace(run.accuracy_by_eps[-1], label=run.legend) for run in runs]
     is_marked = len({run.assessment.threat for run in runs}) == 1
@@ -111,9 +155,15 @@ def _worst_cases(runs: Sequence[RunContent]) -> Html:
 
 
 def _chart(
-    run: RunContent, curves: Sequence[Curve], title: str, *, is_marked: bool, strong: str | None = None
+    run: RunContent,
+    curves: Sequence[Curve],
+    title: str,
+    *,
+    is_marked: bool,
+    strong: str | None = None,
+    between: str = "",
 ) -> str:
-    threat, largest = run.assessment.threat, max(run.accuracy_by_eps[-1].x)
+    threat, largest = run.assessment.threat, max(x for curve in curves for x in curve.x)
     radii = [factor * threat.eps for factor in (1, 2, 4, 8) if factor * threat.eps <= largest]
     return line_chart(
         curves,
@@ -124,4 +174,5 @@ def _chart(
         x_ticks=[(0.0, "0"), *((float(eps), epsilon.show(eps)) for eps in radii)],
         marked=threat.radius if is_marked else None,
         strong=strong,
+        between=between,
     )

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from soar.evaluation import Assessment, evaluate
+from soar.evaluation import Assessment, Certificate, certify, evaluate
 from soar.evaluation.diagnosis import CheckResult, Diagnosis
-from soar.report.records import find_assessment, find_diagnosis
-from soar.threat import Linf
+from soar.evaluation.records import find_assessment, find_assessments, find_certificates, find_diagnosis
+from soar.threat import L2, Linf
 from soar.weights import Weights
 from tests.report.linear import linear_target
 
@@ -34,7 +34,7 @@ def diagnosis(model: str, *, is_whole: bool = True) -> Diagnosis:
     return replace(made, weights=WEIGHTS)
 
 
-def save(found: Assessment | Diagnosis, path: Path, *, time: int = 0) -> None:
+def save(found: Assessment | Certificate | Diagnosis, path: Path, *, time: int = 0) -> None:
     found.save(path)
     os.utime(path, (time, time))
 
@@ -101,3 +101,37 @@ def test_a_whole_diagnosis_before_a_newer_first_look(tmp_path: Path) -> None:
     assert found() == "new" and lines == []
     (tmp_path / "diagnosis-4.json").write_text("{}")
     assert found() == "new" and len(lines) == 1
+
+
+def test_one_certificate_for_each_radius_the_smallest_first(tmp_path: Path) -> None:
+    large, small = (
+        replace(one, weights=WEIGHTS)
+        for one in certify(TARGET.model, TARGET.data, [THREAT, Linf("0.01")], data_name=DATA)
+    )
+    few = certify(TARGET.model, TARGET.subset(slice(6)).data, THREAT, data_name=DATA)
+    weaker = replace(large, certified=torch.zeros_like(large.certified), model="weaker")
+    for number, one in enumerate([replace(few, weights=WEIGHTS, model="few"), weaker, large, small]):
+        save(one, tmp_path / f"certificate-{number}.json", time=9 - number)
+    others = [
+        replace(large, weights=OTHERS),
+        replace(large, data="clothes (validation)"),
+        replace(large, threat=L2("0.05")),
+        replace(large, method="smoothing"),
+    ]
+    for number, one in enumerate(others):
+        save(one, tmp_path / f"certificate-other-{number}.json", time=99)
+    lines: list[str] = []
+    found = find_certificates(tmp_path, TARGET, lines.append)
+    assert [one.as_dict() for one in found] == [small.as_dict(), large.as_dict()]
+    assert len(lines) == 4 and all("skipped" in line for line in lines)
+    assert "it is about the smoothed model" in lines[3]
+
+
+def test_assessments_of_all_radii_are_found(tmp_path: Path, made: Assessment) -> None:
+    save(made, tmp_path / "assessment.json")
+    save(replace(made, threat=Linf("0.01")), tmp_path / "assessment-2.json")
+    save(replace(made, threat=L2("0.01")), tmp_path / "assessment-3.json")
+    save(replace(made, weights=OTHERS), tmp_path / "assessment-4.json")
+    (tmp_path / "assessment-5.json").write_text("{}")
+    assert {str(one.threat) for one in find_assessments(tmp_path, TARGET)} == {"linf 0.01", "linf 0.05"}
+    assert len(find_assessments(tmp_path, TARGET)) == 2
