@@ -9,11 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from tests.bounds.searching import SLACK, check_bounds, images, labels, least_margins, network
 from torch import Tensor, nn
 
 from soar.bounds import crown_margins, propagate
 from soar.threat import L2, Linf, Threat
+from tests.bounds.searching import SLACK, check_bounds, images, labels, least_margins, network
 
 
 @pytest.mark.parametrize("threat", [Linf("0.1"), L2("0.1")], ids=str)
@@ -74,7 +74,9 @@ def test_no_bound_exceeds_the_exact_minimum_of_a_small_network(seed: int) -> Non
             found = [float(one[0, other]) for one in bounds]
             assert found == sorted(found), "intervals, CROWN, optimized slopes: never looser"
             assert found[-1] <= exact + 1e-9
-            assert found[-1] >= exact - 0.75 * (exact - found[0]) - 1e-9, "a quarter of the way from intervals"
+            assert found[-1] >= exact - 0.75 * (exact - found[0]) - 1e-9, (
+                "a quarter of the way from intervals"
+            )
 
 
 @pytest.mark.parametrize("steps", [0, 3])
@@ -139,7 +141,9 @@ class Branches(nn.Module):
         return torch.cat([a, b], dim=1) if self.joined else a + b
 
 
-@given(first=BLOCKS, second=BLOCKS, joined=st.booleans(), eps=st.sampled_from(["1/255", "0.1"]), data=st.data())
+@given(
+    first=BLOCKS, second=BLOCKS, joined=st.booleans(), eps=st.sampled_from(["1/255", "0.1"]), data=st.data()
+)
 @settings(max_examples=12, deadline=None)
 def test_no_search_beats_the_bounds_of_random_graphs(
     first: list, second: list, joined: bool, eps: str, data: st.DataObject

@@ -56,7 +56,9 @@ def test_paired_intervals_hold_the_truth_about_as_often_as_they_promise(seed: in
     counts=st.integers(1, 3000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))),
     alpha=st.sampled_from([0.001, 0.025, 0.3]),
 )
-def test_clopper_pearson_is_a_quantile_of_the_beta_distribution(counts: tuple[int, int], alpha: float) -> None:
+def test_clopper_pearson_is_a_quantile_of_the_beta_distribution(
+    counts: tuple[int, int], alpha: float
+) -> None:
     successes, trials = counts
     expected = stats.beta.ppf(alpha, successes, trials - successes + 1) if successes else 0.0
     assert clopper_pearson(successes, trials, alpha) == pytest.approx(expected, rel=1e-8, abs=1e-12)

@@ -68,7 +68,9 @@ def test_votes_depend_on_the_seed_alone() -> None:
 def test_radius_is_the_published_formula() -> None:
     # Cohen et al.: all of 100,000 draws agree at alpha 0.001, so the radius is 3.8 sigma.
     radius = float(Smoothing(sigma=1.0, draws=100_000).radii(torch.tensor([100_000])))
-    assert radius == pytest.approx(float(torch.special.ndtri(torch.tensor(0.001**1e-5, dtype=torch.float64))), rel=1e-6)
+    assert radius == pytest.approx(
+        float(torch.special.ndtri(torch.tensor(0.001**1e-5, dtype=torch.float64))), rel=1e-6
+    )
     assert round(radius, 1) == 3.8
 
 

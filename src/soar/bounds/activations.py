@@ -65,8 +65,8 @@ class Activation:
     def lines(self, inputs: Interval) -> Lines:
         r"""Return two lines parallel to the chord.
 
-        Their offsets are the extremes of f(z) - k z over `POINTS` steps of length h, and \( M h^2 / 8 \) more,
-        by which a function with second derivative at most M can leave the chords between its points.
+        Their offsets are the extremes of f(z) - k z over `POINTS` steps of length h, and \( M h^2 / 8 \)
+        more, by which a function with second derivative at most M can leave the chords between its points.
 
         Args:
             inputs: the interval
@@ -101,7 +101,7 @@ def relu_lines(inputs: Interval, lower_slope: Tensor | None = None) -> Lines:
 
     Args:
         inputs: the interval
-        lower_slope: the slope below, from 0 to 1; by default 1 where the interval reaches farther up than down
+        lower_slope: the slope below, from 0 to 1; by default 1 where the interval reaches farther up
 
     >>> lines = relu_lines(Interval(torch.tensor([-1.0]), torch.tensor([3.0])))
     >>> [round(float(part), 3) for part in lines]
@@ -148,5 +148,7 @@ def softplus(beta: float = 1.0, threshold: float = 20.0) -> Activation:
     # Above the threshold torch leaves the identity: a step down by so much.
     step = math.log1p(math.exp(-threshold)) / beta
     return Activation(
-        lambda z: F.softplus(z, beta, threshold), _constant(beta / 4), error=lambda inputs: _constant(step)(inputs)
+        lambda z: F.softplus(z, beta, threshold),
+        _constant(beta / 4),
+        error=lambda inputs: _constant(step)(inputs),
     )

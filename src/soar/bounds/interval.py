@@ -155,7 +155,8 @@ def both(first: Interval, second: Interval) -> Interval:
 def times(first: Interval, second: Interval) -> Interval:
     """Return the interval of the product of two tensors, entry by entry.
 
-    >>> times(*(Interval(torch.tensor(low), torch.tensor(high)) for low, high in ((-1.0, 2.0), (3.0, 4.0))))[:2]
+    >>> first = Interval(torch.tensor(-1.0), torch.tensor(2.0))
+    >>> times(first, Interval(torch.tensor(3.0), torch.tensor(4.0)))[:2]
     (tensor(-4.0000), tensor(8.0000))
     """
     ends = torch.stack([a * b for a in first[:2] for b in second[:2]])

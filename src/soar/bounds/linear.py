@@ -147,9 +147,7 @@ def batch_norm(mode: Propagation, args: Sequence[Any], kwargs: dict[str, Any]) -
         shift, magnitude = shift + given["bias"], magnitude + given["bias"].abs()
     shape = (1, -1, *[1] * (known.value.dim() - 2))
     factor, shift, magnitude = (one.reshape(shape) for one in (factor, shift, magnitude))
-    value = mode.counted(
-        known.value * factor + shift, lambda: scale_of(known.interval, factor, magnitude), 4
-    )
+    value = mode.counted(known.value * factor + shift, lambda: scale_of(known.interval, factor, magnitude), 4)
     return Known(value, scaled(known.interval, factor, shift, magnitude))
 
 

@@ -1,4 +1,4 @@
-"""Follow a model call by call: every tensor that depends on the image gets an interval, or the model is refused."""
+"""Follow a model call by call: each tensor that depends on the image gets an interval, or it is refused."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from soar.bounds.interval import Interval, rounding
 from soar.errors import UserError
 
 # What a call may tell about a tensor without telling its values.
-_METADATA = frozenset(
+_METADATA = (
     "shape dtype device ndim layout requires_grad is_leaf is_cuda is_meta is_mps is_sparse is_quantized is_cpu"
     " is_mkldnn is_xpu is_nested is_complex is_floating_point size dim numel nelement stride is_contiguous"
     " get_device element_size itemsize nbytes __len__ __hash__ storage_offset ndimension _is_view"
-    " is_same_size type names grad_fn".split()
+    " is_same_size type names grad_fn"
 )
-_OF_ITS_SHAPE = frozenset("zeros_like ones_like full_like new_zeros new_ones new_full new_tensor".split())
+_OF_ITS_SHAPE = "zeros_like ones_like full_like new_zeros new_ones new_full new_tensor"
+_UNFOLLOWED = frozenset(f"{_METADATA} {_OF_ITS_SHAPE}".split())
 
 
 class Linear(NamedTuple):
@@ -128,9 +129,7 @@ class Propagation(TorchFunctionMode):
         if not any(self._depends(one) for one in (args, kwargs)):
             return func(*args, **kwargs)
         name = _name(func)
-        if name in _METADATA:
-            return func(*args, **kwargs)
-        if name in _OF_ITS_SHAPE:
+        if name in _UNFOLLOWED:
             return func(*args, **kwargs)
         in_place = bool(kwargs.pop("inplace", False)) or (name.endswith("_") and not name.endswith("__"))
         rule = self.rules.get(name.strip("_"))

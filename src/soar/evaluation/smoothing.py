@@ -29,7 +29,7 @@ class Votes(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Smoothing:
-    r"""Certify the smoothed model g(x), the class that f(x + n) has most often, n normal with deviation sigma.
+    r"""Certify the smoothed model g(x), the most frequent class of f(x + n), n normal with deviation sigma.
 
     With probability 1 - alpha, g does not change within the l2 radius \( \sigma \Phi^{-1}(p) \), p a lower
     bound of the probability of its class (Clopper and Pearson); below 1/2 nothing is claimed.
