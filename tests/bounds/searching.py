@@ -55,7 +55,8 @@ def least_margins(model: nn.Module, x: Tensor, y: Tensor, threat: Threat, *, ste
 
 def labels(model: nn.Module, x: Tensor) -> Tensor:
     with torch.no_grad():
-        return model(x).argmax(dim=1)
+        predicted: Tensor = model(x).argmax(dim=1)
+    return predicted
 
 
 def check_bounds(model: nn.Module, x: Tensor, threat: Threat) -> tuple[Tensor, Tensor]:

@@ -38,9 +38,9 @@ def relu(mode: Propagation, args: Sequence[Any], _: dict[str, Any]) -> Known:
     if mode.anchor is None:
         return Known(F.relu(known.value), known.interval.map(F.relu))
     inputs = mode.tightened(known)
-    slope = mode.slopes[len(mode.relus)] if mode.slopes else None
+    alpha = mode.alphas[len(mode.relus)] if mode.alphas else None
     mode.relus.append(inputs)
-    lines = activations.relu_lines(inputs, slope)
+    lines = activations.relu_lines(inputs, alpha)
     value = relaxation.relaxed(F.relu(known.value.detach()), known.value, lines, mode.anchor)
     return _counted(mode, value, inputs.map(F.relu))
 
@@ -60,7 +60,8 @@ def max_pool(mode: Propagation, args: Sequence[Any], kwargs: dict[str, Any]) -> 
     }
 
     def pool(tensor: Tensor) -> Tensor:
-        return F.max_pool2d(tensor, **options)
+        pooled: Tensor = F.max_pool2d(tensor, **options)
+        return pooled
 
     if mode.anchor is None:
         return Known(pool(known.value), known.interval.map(pool))

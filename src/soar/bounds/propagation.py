@@ -1,4 +1,4 @@
-"""Follow a model call by call: each tensor that depends on the image gets an interval, or it is refused."""
+"""Follow a model call by call: each tensor that depends on the image gets an interval or is refused."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from soar.errors import UserError
 
 # What a call may tell about a tensor without telling its values.
 _METADATA = (
-    "shape dtype device ndim layout requires_grad is_leaf is_cuda is_meta is_mps is_sparse is_quantized is_cpu"
-    " is_mkldnn is_xpu is_nested is_complex is_floating_point size dim numel nelement stride is_contiguous"
-    " get_device element_size itemsize nbytes __len__ __hash__ storage_offset ndimension _is_view"
+    "shape dtype device ndim layout requires_grad is_leaf is_cuda is_meta is_mps is_sparse"
+    " is_quantized is_cpu is_mkldnn is_xpu is_nested is_complex is_floating_point size dim numel nelement"
+    " stride is_contiguous get_device element_size itemsize nbytes __len__ __hash__ storage_offset ndimension _is_view"
     " is_same_size type names grad_fn"
 )
 _OF_ITS_SHAPE = "zeros_like ones_like full_like new_zeros new_ones new_full new_tensor"
@@ -67,7 +67,7 @@ class Propagation(TorchFunctionMode):
     Args:
         rules: how each function of torch changes intervals, by its name
         anchor: where relaxed functions leave their offsets, one number per image; None for intervals alone
-        slopes: lower slopes of the ReLUs, in the order of calls, in place of the usual ones
+        alphas: gradients of the lines below ReLUs, in the order of calls, in place of the usual ones
         refine: what tightens an interval before a nonlinear function is relaxed over it
     """
 
@@ -76,11 +76,11 @@ class Propagation(TorchFunctionMode):
         rules: Mapping[str, Rule],
         *,
         anchor: Tensor | None = None,
-        slopes: Sequence[Tensor] = (),
+        alphas: Sequence[Tensor] = (),
         refine: Callable[[Known], Interval] | None = None,
     ) -> None:
         super().__init__()
-        self.rules, self.anchor, self.slopes, self.refine = rules, anchor, slopes, refine
+        self.rules, self.anchor, self.alphas, self.refine = rules, anchor, alphas, refine
         self.relus: list[Interval] = []
         """the intervals of the ReLUs, in the order of calls"""
         # Entries keep their tensors alive: an id is never used again while it is a key.

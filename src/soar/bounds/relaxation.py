@@ -2,8 +2,8 @@ r"""Linear bounds by autograd: functions whose backward pass replaces them by a 
 
 A backward pass through a network multiplies coefficients v of a layer's outputs by its derivative. Here a
 nonlinear layer f(z) is left by w = v a where v is positive and v c where it is negative, with planes
-a z + b <= f(z) <= c z + d. The gradient at the image is then the slope of a linear lower bound of the
-network, and the gradient at an anchor, one number per image, is its offset; biases, sums and linear layers
+a z + b <= f(z) <= c z + d. The gradient at the image is then that of a linear lower bound of the network,
+and the gradient at an anchor, one number per image, is its offset; biases, sums and linear layers
 come out of autograd by themselves (Zhang et al., CROWN, 2018; Xu et al., 2020).
 
 Rounding lowers the offset. A layer computed as \( y = W z + b + e \) and a pass back computed as
@@ -118,7 +118,7 @@ class _Product(torch.autograd.Function):
         x, y, x_low, x_high, y_low, y_high = ctx.saved_tensors
         positive, negative = v.clamp(min=0), v.clamp(max=0)
 
-        def plane(at_x: Tensor, at_y: Tensor) -> Tensor:
+        def plane(at_x: Tensor, at_y: Tensor) -> Any:
             return at_x * y + at_y * x - at_x * at_y
 
         def chosen(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor], *, above: bool) -> Any:

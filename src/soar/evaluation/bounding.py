@@ -21,7 +21,7 @@ class Bounding:
     Args:
         method: "crown" or "ibp"
         refine: bound nonlinear layers by CROWN, too, not only by intervals: much tighter and much slower
-        steps: gradient steps that improve the slopes below ReLUs (alpha-CROWN)
+        steps: gradient steps that improve the lines below ReLUs (alpha-CROWN)
         precision: what is computed in; float64 leaves next to nothing to rounding
     """
 

@@ -43,7 +43,7 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
 
 
 def clopper_pearson(successes: int, trials: int, alpha: float) -> float:
-    r"""Return a lower bound of a probability that is wrong with probability alpha (Clopper, Pearson, 1934).
+    r"""Return a lower bound of a probability, too high with probability alpha (Clopper, Pearson, 1934).
 
     The p at which so many successes or more have the probability alpha:
     \( \sum_{k \ge s} B(k; n, p) = \alpha \)

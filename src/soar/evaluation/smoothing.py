@@ -94,5 +94,5 @@ class Smoothing:
         chances = torch.tensor(
             [clopper_pearson(count, self.draws, self.alpha) for count in counts.tolist()], dtype=torch.float64
         )
-        found = self.sigma * torch.special.ndtri(chances)
+        found: Tensor = self.sigma * torch.special.ndtri(chances)
         return found.where(chances > 0.5, -torch.inf)
