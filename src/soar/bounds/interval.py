@@ -79,6 +79,7 @@ def rounding(like: Tensor, terms: int) -> float:
 
     \( 2 (n + 2) u \), u the unit roundoff: once for the model and once for the bound itself, in whatever
     order the terms are added (Higham, "Accuracy and Stability of Numerical Algorithms", section 3.1).
+    Arithmetic in less than the precision of the tensors, such as TF32 on a GPU, is not covered.
 
     Args:
         like: a tensor of the precision

@@ -17,9 +17,9 @@ from soar.errors import UserError
 # What a call may tell about a tensor without telling its values.
 _METADATA = (
     "shape dtype device ndim layout requires_grad is_leaf is_cuda is_meta is_mps is_sparse"
-    " is_quantized is_cpu is_mkldnn is_xpu is_nested is_complex is_floating_point size dim numel nelement"
-    " stride is_contiguous get_device element_size itemsize nbytes __len__ __hash__ storage_offset ndimension _is_view"
-    " is_same_size type names grad_fn"
+    " is_quantized is_cpu is_mkldnn is_xpu is_nested is_complex is_floating_point size dim numel"
+    " nelement stride is_contiguous get_device element_size itemsize nbytes __len__ __hash__"
+    " storage_offset ndimension _is_view is_same_size type names grad_fn"
 )
 _OF_ITS_SHAPE = "zeros_like ones_like full_like new_zeros new_ones new_full new_tensor"
 _UNFOLLOWED = frozenset(f"{_METADATA} {_OF_ITS_SHAPE}".split())
