@@ -4,8 +4,8 @@
     python benchmarks/bounds.py --quick    seconds, tiny numbers, to see that it works
 
 ResNet-10 of width 16 with batch norm and random weights, images of CIFAR-10's size, linf 1/255, one thread.
-Time is the median over repeats. Memory is what the process grows by at its peak, each cell in a process of its
-own. The attack is PGD-20 on the margin, which `soar certify` runs on certified images.
+Time is the median over repeats. Memory is what the process grows by at its peak, each cell in a process of
+its own. The attack is PGD-20 on the margin, which `soar certify` runs on certified images.
 """
 
 from __future__ import annotations

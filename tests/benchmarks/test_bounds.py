@@ -26,4 +26,6 @@ def test_committed_costs_are_within_what_is_promised(monkeypatch: pytest.MonkeyP
     rows = json.loads((script.RESULTS / "bounds.json").read_text())["rows"]
     batched = [row for row in rows if row["method"] == "CROWN" and row["batch_size"] > 1]
     assert len(batched) == 4 and all(row["seconds"] <= 0.5 for row in batched)
-    assert (script.RESULTS / "bounds.txt").read_text() == script.text([script.Row(**row) for row in rows]) + "\n"
+    assert (script.RESULTS / "bounds.txt").read_text() == script.text(
+        [script.Row(**row) for row in rows]
+    ) + "\n"

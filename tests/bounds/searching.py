@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from soar.bounds import crown_margins, propagate
-from soar.threat import Linf, Threat
+from soar.threat import Threat
 
 SHAPE = (2, 6, 6)
 CLASSES = 3
@@ -41,21 +41,22 @@ def least_margins(model: nn.Module, x: Tensor, y: Tensor, threat: Threat, *, ste
     found = torch.full((len(y), CLASSES), torch.inf, dtype=x.dtype)
     for points in (centers, corner):
         for _ in range(steps):
-            points = points.detach().requires_grad_()  # noqa: PLW2901 - the search moves
+            points = points.detach().requires_grad_()
             logits = model(points)
             margins = logits.gather(1, y[:, None]) - logits
             found = torch.minimum(found, margins.detach())
             (gradient,) = torch.autograd.grad(
                 margins.gather(1, others[:, None]).sum(), points, materialize_grads=True
             )
-            points = threat.project(points - threat.radius / 2 * threat.ascent(gradient), centers)  # noqa: PLW2901
+            points = threat.project(points - threat.radius / 2 * threat.ascent(gradient), centers)
     found = found.reshape(CLASSES, len(x), CLASSES).amin(dim=0)
     return found.scatter(1, y[: len(x), None], torch.inf)
 
 
 def labels(model: nn.Module, x: Tensor) -> Tensor:
     with torch.no_grad():
-        return model(x).argmax(dim=1)
+        predicted: Tensor = model(x).argmax(dim=1)
+    return predicted
 
 
 def check_bounds(model: nn.Module, x: Tensor, threat: Threat) -> tuple[Tensor, Tensor]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from tests.bounds.searching import SLACK, check_bounds, images, labels, least_margins, network
 from torch import Tensor, nn
 
 from soar.bounds import crown_margins, propagate
 from soar.threat import L2, Linf, Threat
+from tests.bounds.searching import SLACK, check_bounds, images, labels, least_margins, network
 
 
 @pytest.mark.parametrize("threat", [Linf("0.1"), L2("0.1")], ids=str)
@@ -32,8 +33,7 @@ def test_linear_models_are_exact_through_every_linear_layer(threat: Threat) -> N
 
 def exact_minimum(model: nn.Sequential, low: Tensor, high: Tensor, goal: Tensor) -> float:
     """Return the minimum of goal . f over a box: a linear program for each pattern of a layer of ReLUs."""
-    first, _, last = model
-    (w, b), (v, c) = ((one.weight.numpy(), one.bias.numpy()) for one in (first, last))
+    w, b, v, c = (parameter.numpy() for parameter in model.parameters())
     least = float("inf")
     for pattern in itertools.product((0.0, 1.0), repeat=len(b)):
         on = torch.tensor(pattern).double().numpy()
@@ -74,7 +74,9 @@ def test_no_bound_exceeds_the_exact_minimum_of_a_small_network(seed: int) -> Non
             found = [float(one[0, other]) for one in bounds]
             assert found == sorted(found), "intervals, CROWN, optimized slopes: never looser"
             assert found[-1] <= exact + 1e-9
-            assert found[-1] >= exact - 0.75 * (exact - found[0]) - 1e-9, "a quarter of the way from intervals"
+            assert found[-1] >= exact - 0.75 * (exact - found[0]) - 1e-9, (
+                "a quarter of the way from intervals"
+            )
 
 
 @pytest.mark.parametrize("steps", [0, 3])
@@ -100,12 +102,45 @@ def test_a_batch_is_bounded_as_its_images_alone_and_other_labels_as_well() -> No
 
 def test_nothing_is_certified_where_numbers_overflow() -> None:
     model = network(nn.Conv2d(2, 3, 3), nn.ReLU())
-    model[1].weight.mul_(1e300)
-    model[0][0].weight.mul_(1e300)
+    for name, parameter in model.named_parameters():
+        if name.endswith("weight"):
+            parameter.mul_(1e300)
     x = images()
     assert not (crown_margins(model, x, labels(model, x), Linf("0.1")) > 0).all(dim=1).any()
 
 
+def canceling(kind: type[nn.Module], seed: int) -> nn.Sequential:
+    """Return a network whose large activations cancel in its logits."""
+    generator = torch.Generator().manual_seed(seed)
+    model = nn.Sequential(nn.Linear(8, 64), kind(), nn.Linear(64, 64), kind(), nn.Linear(64, 2))
+    for parameter in model.parameters():
+        parameter.data = torch.randn(parameter.shape, generator=generator)
+    model.requires_grad_(False)
+    model.get_parameter("0.weight").mul_(1e-4)  # the image hardly matters, rounding does
+    model.get_parameter("0.bias").add_(100.0)
+    model.get_parameter("2.bias").add_(10_000.0)
+    model.double()
+    x = torch.full((1, 8), 0.5, dtype=torch.float64)
+    model.get_parameter("4.bias").sub_(model(x)[0] - torch.tensor([0.01, 0.0]))
+    return model.float()
+
+
+@pytest.mark.parametrize("kind", [nn.Identity, nn.ReLU])
+def test_float32_claims_nothing_where_large_activations_cancel(kind: type[nn.Module]) -> None:
+    x, y, threat = torch.full((1, 8), 0.5), torch.tensor([0]), Linf("1/1000000000")
+    beyond = 0
+    for seed in range(10):
+        model = canceling(kind, seed)
+        found = float(crown_margins(model, x, y, threat)[0, 1])
+        computed = model(x)[0]
+        model.double()
+        exact = model(x.double())[0]
+        assert found <= float(exact[0] - exact[1])
+        beyond += float(computed[0] - computed[1]) > float(exact[0] - exact[1])
+    assert beyond, "the plain difference of logits in float32 does claim too much"
+
+
+Block = Callable[[int], nn.Module]
 BLOCKS = st.lists(
     st.sampled_from(
         [
@@ -139,10 +174,12 @@ class Branches(nn.Module):
         return torch.cat([a, b], dim=1) if self.joined else a + b
 
 
-@given(first=BLOCKS, second=BLOCKS, joined=st.booleans(), eps=st.sampled_from(["1/255", "0.1"]), data=st.data())
+@given(
+    first=BLOCKS, second=BLOCKS, joined=st.booleans(), eps=st.sampled_from(["1/255", "0.1"]), data=st.data()
+)
 @settings(max_examples=12, deadline=None)
 def test_no_search_beats_the_bounds_of_random_graphs(
-    first: list, second: list, joined: bool, eps: str, data: st.DataObject
+    first: list[Block], second: list[Block], joined: bool, eps: str, data: st.DataObject
 ) -> None:
     paths = [nn.Sequential(*(block(2) for block in blocks)) for blocks in (first, second)]
     model = network(Branches(*paths, joined=joined), seed=data.draw(st.integers(0, 100)))

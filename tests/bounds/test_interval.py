@@ -17,7 +17,9 @@ BOX = Interval(LOWER, LOWER + torch.rand(50, 6, generator=GENERATOR, dtype=torch
 
 
 def ends(box: Interval) -> list[torch.Tensor]:
-    return [torch.where(torch.rand(50, 6, generator=GENERATOR) < 0.5, box.lower, box.upper) for _ in range(64)]
+    return [
+        torch.where(torch.rand(50, 6, generator=GENERATOR) < 0.5, box.lower, box.upper) for _ in range(64)
+    ]
 
 
 def test_affine_maps_reach_their_ends_and_not_beyond() -> None:
@@ -35,13 +37,15 @@ def test_sums_products_and_scales_hold_all_ends() -> None:
     for a, b in zip(ends(BOX), ends(other), strict=True):
         for values, bound in zip((factor * a + 0.3, a + b, a * b), found, strict=True):
             assert ((bound.lower <= values) & (values <= bound.upper)).all()
-    corners = torch.stack([a * b for a in BOX[:2] for b in other[:2]])  # type: ignore[operator]
+    corners = torch.stack([a * b for a in BOX[:2] for b in other[:2]])
     torch.testing.assert_close(found[2].lower, corners.amin(dim=0))
 
 
 def test_both_is_the_intersection() -> None:
-    narrow = both(Interval(torch.zeros(1), torch.ones(1)), Interval(torch.full((1,), 0.5), torch.full((1,), 2.0)))
-    assert narrow[:2] == (0.5, 1.0)
+    narrow = both(
+        Interval(torch.zeros(1), torch.ones(1)), Interval(torch.full((1,), 0.5), torch.full((1,), 2.0))
+    )
+    assert (float(narrow.lower), float(narrow.upper)) == (0.5, 1.0)
 
 
 @pytest.mark.parametrize("threat", [Linf("0.3"), L2("0.3")], ids=str)
@@ -67,7 +71,11 @@ def test_sums_of_pixels_of_a_ball_are_bounded_by_its_radius() -> None:
 def test_a_pixel_that_is_used_twice_counts_twice(way: str) -> None:
     class Twice(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            many = {"expand": lambda: x.expand(-1, 4), "repeat": lambda: x.repeat(1, 4), "index": lambda: x[:, [0] * 4]}
+            many = {
+                "expand": lambda: x.expand(-1, 4),
+                "repeat": lambda: x.repeat(1, 4),
+                "index": lambda: x[:, [0] * 4],
+            }
             return F.linear(many[way](), torch.ones(2, 4).double())
 
     found = propagate(Twice(), torch.full((1, 1), 0.5).double(), L2("0.1")).interval

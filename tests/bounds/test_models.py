@@ -10,7 +10,7 @@ import torch
 from soar import models
 from soar.bounds import crown_margins, propagate
 from soar.models.layers import Activation, Norm
-from soar.threat import L2, Linf, Threat
+from soar.threat import Linf, Threat
 
 SMALL: dict[str, dict[str, Any]] = {
     "cnn6": {"width": 2, "hidden": 8},
@@ -32,7 +32,9 @@ def test_no_attack_step_beats_the_bounds(name: str, norm: str, activation: str, 
     shape = (1, 16, 16)
     network = models.build(name, seed=0, num_classes=3, image_shape=shape, options=options)
     model = network.double().eval().requires_grad_(False)
-    x = torch.rand(2, *shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64).requires_grad_()
+    x = torch.rand(
+        2, *shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    ).requires_grad_()
     logits = model(x)
     y = logits.argmax(dim=1)
     (gradient,) = torch.autograd.grad(logits.gather(1, y[:, None]).sum(), x)

@@ -28,7 +28,7 @@ class Model(nn.Module):
         self.first, self.inner, self.last = nn.Linear(6, 6), nn.Identity(), nn.Linear(6, 3)
         for parameter in self.parameters():
             parameter.data = torch.randn(parameter.shape, generator=generator)
-        self.inner.forward = function  # type: ignore[method-assign]
+        self.inner.forward = function  # type: ignore[method-assign, assignment]
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.last(self.inner(self.first(x)))
@@ -155,7 +155,7 @@ def test_ways_around_autograd_do_not_change_a_bound(name: str) -> None:
         lambda model: propagate(model, X, THREAT).margins(Y),
         lambda model: crown_margins(model, X, Y, THREAT),
     ):
-        torch.testing.assert_close(bound(Model(function)), bound(Model(plain)), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(bound(Model(function)), bound(Model(plain)), rtol=1e-4, atol=1e-4)  # type: ignore[no-untyped-call]
 
 
 def test_logits_changed_in_place_are_bounded_as_they_are_returned() -> None:

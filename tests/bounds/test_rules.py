@@ -7,14 +7,12 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.bounds.searching import CLASSES, SHAPE, check_bounds, images, labels, network
 from torch import Tensor, nn
 
-from soar import models
 from soar.bounds import crown_margins, propagate
-from soar.bounds.rules import RULES
 from soar.models.layers import PerImageStandardization, Statistics, normalization_layer
 from soar.threat import L2, Linf, Threat
+from tests.bounds.searching import check_bounds, images, labels, network
 
 
 class Calls(nn.Module):
@@ -86,7 +84,9 @@ LAYERS: dict[str, Callable[[], list[nn.Module]]] = {
     "padded": lambda: [Calls(lambda z: F.relu(F.pad(z, (1, 0, 2, 1), value=-0.3)))],
     "per-image standardization": lambda: [PerImageStandardization(), conv(), nn.ReLU()],
     "input normalization": lambda: [
-        normalization_layer(Statistics((0.2, 0.4), (0.3, 0.5)), 2), conv(), nn.ReLU()
+        normalization_layer(Statistics((0.2, 0.4), (0.3, 0.5)), 2),
+        conv(),
+        nn.ReLU(),
     ],
 }
 THREATS = [Linf(0.05), L2(0.5)]

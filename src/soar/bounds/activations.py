@@ -65,8 +65,8 @@ class Activation:
     def lines(self, inputs: Interval) -> Lines:
         r"""Return two lines parallel to the chord.
 
-        Their offsets are the extremes of f(z) - k z over `POINTS` steps of length h, and \( M h^2 / 8 \) more,
-        by which a function with second derivative at most M can leave the chords between its points.
+        Their offsets are the extremes of f(z) - k z over `POINTS` steps of length h, and \( M h^2 / 8 \)
+        more, by which a function with second derivative at most M can leave the chords between its points.
 
         Args:
             inputs: the interval
@@ -93,7 +93,7 @@ class Activation:
         return Lines(slope, lowest - room, slope, highest + room)
 
 
-def relu_lines(inputs: Interval, lower_slope: Tensor | None = None) -> Lines:
+def relu_lines(inputs: Interval, alpha: Tensor | None = None) -> Lines:
     r"""Return the triangle of a ReLU: the chord above, a line through 0 below.
 
     Source: Zhang et al., "Efficient Neural Network Robustness Certification with General Activation
@@ -101,7 +101,7 @@ def relu_lines(inputs: Interval, lower_slope: Tensor | None = None) -> Lines:
 
     Args:
         inputs: the interval
-        lower_slope: the slope below, from 0 to 1; by default 1 where the interval reaches farther up than down
+        alpha: the gradient below, from 0 to 1; by default 1 where the interval reaches farther up
 
     >>> lines = relu_lines(Interval(torch.tensor([-1.0]), torch.tensor([3.0])))
     >>> [round(float(part), 3) for part in lines]
@@ -112,7 +112,7 @@ def relu_lines(inputs: Interval, lower_slope: Tensor | None = None) -> Lines:
     chord = upper / (upper - lower).clamp(min=torch.finfo(lower.dtype).tiny)
     chord = torch.where(alive, 1, torch.where(dead, 0, chord))
     offset = torch.where(alive | dead, 0, -chord * lower)
-    below = (upper > -lower).to(lower.dtype) if lower_slope is None else lower_slope
+    below = (upper > -lower).to(lower.dtype) if alpha is None else alpha
     below = torch.where(alive, 1, torch.where(dead, 0, below))
     # A chord whose slope is rounded down ends below the function.
     offset = offset + torch.where(alive | dead, 0, rounding(lower, 2) * inputs.size)

@@ -26,17 +26,17 @@ class _Expansion:
         x: the images
         threat: what the adversary may do
         refine: tighten the interval of every nonlinear layer by CROWN, too
-        slopes: lower slopes of the ReLUs
+        alphas: gradients of the lines below the ReLUs
     """
 
     def __init__(
-        self, model: nn.Module, x: Tensor, threat: Threat, *, refine: bool, slopes: Sequence[Tensor] = ()
+        self, model: nn.Module, x: Tensor, threat: Threat, *, refine: bool, alphas: Sequence[Tensor] = ()
     ) -> None:
         self.threat, self.region = threat, around(x, threat)
         self.x = x.detach().clone().requires_grad_()
         self.anchor = x.new_zeros(len(x), dtype=torch.float64).requires_grad_()
         tighten = self._tightened if refine else None
-        self.mode = Propagation(RULES, anchor=self.anchor, slopes=slopes, refine=tighten)
+        self.mode = Propagation(RULES, anchor=self.anchor, alphas=alphas, refine=tighten)
         with torch.enable_grad():
             self.bounds: LogitBounds = bounded(self.mode, model, Known(self.x, self.region))
 
@@ -48,7 +48,7 @@ class _Expansion:
         Args:
             outputs: a tensor that was computed from the images
             coefficients: one weight for each of its entries
-            create_graph: whether slopes will be optimized
+            create_graph: whether alphas will be optimized
 
         Returns:
             One number per image, rounded down.
@@ -102,7 +102,7 @@ def crown_margins(
         y: the labels
         threat: what the adversary may do
         refine: find the intervals of nonlinear layers by CROWN, too: tighter, and a backward pass per neuron
-        steps: how many gradient steps improve the slopes below ReLUs (alpha-CROWN)
+        steps: how many gradient steps improve the lines below ReLUs (alpha-CROWN)
 
     Returns:
         One row per image, one column per class; the label's own column is infinite.
@@ -113,23 +113,23 @@ def crown_margins(
     with probing(model):
         best, relus = _bounded_by(_Expansion(model, x, threat, refine=False), y)
         if refine:
-            # Tighter intervals may choose other slopes, and then a looser bound.
+            # Tighter intervals may choose other lines, and then a looser bound.
             tighter, relus = _bounded_by(_Expansion(model, x, threat, refine=True), y)
             best = torch.maximum(best, tighter)
         if not steps or not relus:
             return best
-        slopes = [(one.upper > -one.lower).to(x.dtype).clamp(0.05, 0.95).requires_grad_() for one in relus]
-        optimizer = torch.optim.Adam(slopes, lr=_RATE)
+        alphas = [(one.upper > -one.lower).to(x.dtype).clamp(0.05, 0.95).requires_grad_() for one in relus]
+        optimizer = torch.optim.Adam(alphas, lr=_RATE)
         for _ in range(steps):
-            expansion = _Expansion(model, x, threat, refine=refine, slopes=slopes)
+            expansion = _Expansion(model, x, threat, refine=refine, alphas=alphas)
             found = _margins(expansion, y, create_graph=True)
             best = torch.maximum(best, found.detach())
             optimizer.zero_grad()
-            (-found.amin(dim=1).sum()).backward(inputs=slopes)
+            (-found.amin(dim=1).sum()).backward(inputs=alphas)
             optimizer.step()
             with torch.no_grad():
-                for slope in slopes:
-                    slope.clamp_(0, 1)
+                for alpha in alphas:
+                    alpha.clamp_(0, 1)
     return best
 
 

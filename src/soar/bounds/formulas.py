@@ -51,7 +51,7 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 
 def leaky_relu_limits(inputs: Interval, negative_slope: float = 0.01) -> Interval:
-    """Return the ends of a leaky ReLU, which increases unless its slope is negative."""
+    """Return the ends of a leaky ReLU, which increases unless negative values change their sign."""
     ends = [F.leaky_relu(end, negative_slope) for end in inputs[:2]]
     if negative_slope < 0:
         ends = [torch.minimum(*ends).clamp(max=0), torch.maximum(*ends)]

@@ -93,7 +93,7 @@ def bounded(mode: Propagation, model: nn.Module, images: Known) -> LogitBounds:
 
 
 def worst_logits(bounds: LogitBounds, y: Tensor) -> Tensor:
-    """Return logits that make the label as unlikely as the bounds allow: 0 for it, minus each margin for others.
+    """Return logits that make the label as unlikely as the bounds allow: 0 for it, minus the margins.
 
     Args:
         bounds: of the logits

@@ -80,6 +80,7 @@ def rounding(like: Tensor, terms: int) -> float:
 
     \( 2 (n + 2) u \), u the unit roundoff: once for the model and once for the bound itself, in whatever
     order the terms are added (Higham, "Accuracy and Stability of Numerical Algorithms", section 3.1).
+    Arithmetic in less than the precision of the tensors, such as TF32 on a GPU, is not covered.
 
     Args:
         like: a tensor of the precision
@@ -158,7 +159,8 @@ def both(first: Interval, second: Interval) -> Interval:
 def times(first: Interval, second: Interval) -> Interval:
     """Return the interval of the product of two tensors, entry by entry.
 
-    >>> times(*(Interval(torch.tensor(low), torch.tensor(high)) for low, high in ((-1.0, 2.0), (3.0, 4.0))))[:2]
+    >>> first = Interval(torch.tensor(-1.0), torch.tensor(2.0))
+    >>> times(first, Interval(torch.tensor(3.0), torch.tensor(4.0)))[:2]
     (tensor(-4.0000), tensor(8.0000))
     """
     ends = torch.stack([a * b for a in first[:2] for b in second[:2]])

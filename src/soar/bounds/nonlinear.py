@@ -38,9 +38,9 @@ def relu(mode: Propagation, args: Sequence[Any], _: dict[str, Any]) -> Known:
     if mode.anchor is None:
         return Known(F.relu(known.value), known.interval.map(F.relu))
     inputs = mode.tightened(known)
-    slope = mode.slopes[len(mode.relus)] if mode.slopes else None
+    alpha = mode.alphas[len(mode.relus)] if mode.alphas else None
     mode.relus.append(inputs)
-    lines = activations.relu_lines(inputs, slope)
+    lines = activations.relu_lines(inputs, alpha)
     value = relaxation.relaxed(F.relu(known.value.detach()), known.value, lines, mode.anchor)
     return _counted(mode, value, inputs.map(F.relu))
 
@@ -60,14 +60,13 @@ def max_pool(mode: Propagation, args: Sequence[Any], kwargs: dict[str, Any]) -> 
     }
 
     def pool(tensor: Tensor) -> Tensor:
-        return F.max_pool2d(tensor, **options)
+        pooled: Tensor = F.max_pool2d(tensor, **options)
+        return pooled
 
     if mode.anchor is None:
         return Known(pool(known.value), known.interval.map(pool))
     inputs = mode.tightened(known)
-    value: Tensor = relaxation.MaxPool.apply(  # type: ignore[no-untyped-call]
-        mode.anchor, known.value, *inputs[:2], options
-    )
+    value = relaxation.max_pooled(known.value, inputs, options, mode.anchor)
     area = F.unfold(torch.zeros(1, 1, 64, 64), size).shape[1]
     return Known(mode.counted(value, lambda: pool(inputs.size), area), inputs.map(pool))
 
@@ -94,8 +93,10 @@ def multiply(mode: Propagation, args: Sequence[Any], _: dict[str, Any]) -> Known
     bound = times(first.interval, second.interval)
     if mode.anchor is None:
         return Known(first.value * second.value, bound)
-    parts = torch.broadcast_tensors(first.value, second.value, *first.interval[:2], *second.interval[:2])
-    value: Tensor = relaxation.Product.apply(mode.anchor, *parts)  # type: ignore[no-untyped-call]
+    x, y, *ends = torch.broadcast_tensors(
+        first.value, second.value, *first.interval[:2], *second.interval[:2]
+    )
+    value = relaxation.product(x, y, ends, mode.anchor)
     copies = value.numel() // max(1, min(first.value.numel(), second.value.numel()))
     size = first.interval.size * second.interval.size
     return Known(mode.counted(value, lambda: size, 8 + copies), bound)

@@ -1,4 +1,4 @@
-"""Follow a model call by call: every tensor that depends on the image gets an interval, or the model is refused."""
+"""Follow a model call by call: each tensor that depends on the image gets an interval or is refused."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from soar.bounds.interval import Interval, rounding
 from soar.errors import UserError
 
 # What a call may tell about a tensor without telling its values.
-_METADATA = frozenset(
-    "shape dtype device ndim layout requires_grad is_leaf is_cuda is_meta is_mps is_sparse is_quantized is_cpu"
-    " is_mkldnn is_xpu is_nested is_complex is_floating_point size dim numel nelement stride is_contiguous"
-    " get_device element_size itemsize nbytes __len__ __hash__ storage_offset ndimension _is_view"
-    " is_same_size type names grad_fn register_hook".split()
+_METADATA = (
+    "shape dtype device ndim layout requires_grad is_leaf is_cuda is_meta is_mps is_sparse"
+    " is_quantized is_cpu is_mkldnn is_xpu is_nested is_complex is_floating_point size dim numel"
+    " nelement stride is_contiguous get_device element_size itemsize nbytes __len__ __hash__"
+    " storage_offset ndimension _is_view is_same_size type names grad_fn register_hook"
 )
-_OF_ITS_SHAPE = frozenset("zeros_like ones_like full_like new_zeros new_ones new_full new_tensor".split())
+_OF_ITS_SHAPE = "zeros_like ones_like full_like new_zeros new_ones new_full new_tensor"
+_UNFOLLOWED = frozenset(f"{_METADATA} {_OF_ITS_SHAPE}".split())
 
 
 class Linear(NamedTuple):
@@ -66,7 +67,7 @@ class Propagation(TorchFunctionMode):
     Args:
         rules: how each function of torch changes intervals, by its name
         anchor: where relaxed functions leave their offsets, one number per image; None for intervals alone
-        slopes: lower slopes of the ReLUs, in the order of calls, in place of the usual ones
+        alphas: gradients of the lines below ReLUs, in the order of calls, in place of the usual ones
         refine: what tightens an interval before a nonlinear function is relaxed over it
     """
 
@@ -75,11 +76,11 @@ class Propagation(TorchFunctionMode):
         rules: Mapping[str, Rule],
         *,
         anchor: Tensor | None = None,
-        slopes: Sequence[Tensor] = (),
+        alphas: Sequence[Tensor] = (),
         refine: Callable[[Known], Interval] | None = None,
     ) -> None:
         super().__init__()
-        self.rules, self.anchor, self.slopes, self.refine = rules, anchor, slopes, refine
+        self.rules, self.anchor, self.alphas, self.refine = rules, anchor, alphas, refine
         self.relus: list[Interval] = []
         """the intervals of the ReLUs, in the order of calls"""
         # Entries keep their tensors alive: an id is never used again while it is a key.
@@ -128,9 +129,7 @@ class Propagation(TorchFunctionMode):
         if not any(self._depends(one) for one in (args, kwargs)):
             return func(*args, **kwargs)
         name = _name(func)
-        if name in _METADATA:
-            return func(*args, **kwargs)
-        if name in _OF_ITS_SHAPE:
+        if name in _UNFOLLOWED:
             return func(*args, **kwargs)
         # Its rounding is that of another precision than the one that bounds allow for.
         if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):

@@ -1,18 +1,19 @@
-"""Linear bounds by autograd: functions whose backward pass replaces them by a plane below or above.
+r"""Linear bounds by autograd: functions whose backward pass replaces them by a plane below or above.
 
 A backward pass through a network multiplies coefficients v of a layer's outputs by its derivative. Here a
 nonlinear layer f(z) is left by w = v a where v is positive and v c where it is negative, with planes
-a z + b <= f(z) <= c z + d. The gradient at the image is then the slope of a linear lower bound of the
-network, and the gradient at an anchor, one number per image, is its offset; biases, sums and linear layers come
-out of autograd by themselves (Zhang et al., CROWN, 2018; Xu et al., 2020).
+a z + b <= f(z) <= c z + d. The gradient at the image is then that of a linear lower bound of the network,
+and the gradient at an anchor, one number per image, is its offset; biases, sums and linear layers
+come out of autograd by themselves (Zhang et al., CROWN, 2018; Xu et al., 2020).
 
-Rounding lowers the offset. A computed layer \\( \\hat y = W \\hat z + b + e \\) and a computed pass back
-\\( \\hat w = W^T v + e' \\) shift the bound by \\( v \\cdot e \\) and \\( e' \\cdot (z' - \\hat z) \\), which `Rounded`
-subtracts; both are at most \\( |v| \\cdot \\gamma (|W| |z| + |b|) \\).
+Rounding lowers the offset. A layer computed as \( y = W z + b + e \) and a pass back computed as
+\( w = W^T v + e' \) shift the bound by \( v \cdot e \) and \( e' \cdot (z' - z) \), z' the layer's input for
+another image. Both are at most \( |v| \cdot \gamma (|W| |z| + |b|) \), which `rounded` subtracts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from soar.bounds.activations import Lines
-from soar.bounds.interval import rounding
+from soar.bounds.interval import Interval, rounding
 
 
 def relaxed(value: Tensor, z: Tensor, lines: Lines, anchor: Tensor) -> Tensor:
@@ -46,11 +47,35 @@ def rounded(value: Tensor, room: Tensor, anchor: Tensor) -> Tensor:
     return _Rounded.apply(value, anchor, room)  # type: ignore[no-untyped-call, no-any-return]
 
 
+def product(x: Tensor, y: Tensor, ends: Sequence[Tensor], anchor: Tensor) -> Tensor:
+    """Return the product of two tensors, whose backward pass is that of planes below and above it.
+
+    Args:
+        x: the first tensor at the image
+        y: the second, of the same shape
+        ends: the lower and upper ends of the first, then those of the second
+        anchor: one number per image, in float64, whose gradient is the offset
+    """
+    return _Product.apply(anchor, x, y, *ends)  # type: ignore[no-untyped-call, no-any-return]
+
+
+def max_pooled(z: Tensor, inputs: Interval, options: dict[str, Any], anchor: Tensor) -> Tensor:
+    """Return the largest entries of windows, whose backward pass is that of planes below and above them.
+
+    Args:
+        z: the tensor at the image
+        inputs: its interval
+        options: of `max_pool2d`
+        anchor: one number per image, in float64, whose gradient is the offset
+    """
+    return _MaxPool.apply(anchor, z, *inputs[:2], options)  # type: ignore[no-untyped-call, no-any-return]
+
+
 class _Relaxed(torch.autograd.Function):
     """An entrywise function of one tensor."""
 
     @staticmethod
-    def forward(ctx: Any, value: Tensor, anchor: Tensor, *parts: Tensor) -> Tensor:
+    def forward(ctx: Any, value: Tensor, _anchor: Tensor, *parts: Tensor) -> Tensor:
         ctx.save_for_backward(value, *parts)
         return value.clone()
 
@@ -68,7 +93,7 @@ class _Rounded(torch.autograd.Function):
     """The identity, but for rounding."""
 
     @staticmethod
-    def forward(ctx: Any, value: Tensor, anchor: Tensor, room: Tensor) -> Tensor:
+    def forward(ctx: Any, value: Tensor, _anchor: Tensor, room: Tensor) -> Tensor:
         ctx.save_for_backward(room)
         return value.view_as(value)
 
@@ -79,11 +104,11 @@ class _Rounded(torch.autograd.Function):
         return v, _summed(-v.abs() * room), None
 
 
-class Product(torch.autograd.Function):
+class _Product(torch.autograd.Function):
     """The product of two tensors, entry by entry, between the planes of McCormick (1976)."""
 
     @staticmethod
-    def forward(ctx: Any, anchor: Tensor, x: Tensor, y: Tensor, *ends: Tensor) -> Tensor:
+    def forward(ctx: Any, _anchor: Tensor, x: Tensor, y: Tensor, *ends: Tensor) -> Tensor:
         ctx.save_for_backward(x, y, *ends)
         return x * y
 
@@ -93,7 +118,7 @@ class Product(torch.autograd.Function):
         x, y, x_low, x_high, y_low, y_high = ctx.saved_tensors
         positive, negative = v.clamp(min=0), v.clamp(max=0)
 
-        def plane(at_x: Tensor, at_y: Tensor) -> Tensor:
+        def plane(at_x: Tensor, at_y: Tensor) -> Any:
             return at_x * y + at_y * x - at_x * at_y
 
         def chosen(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor], *, above: bool) -> Any:
@@ -108,7 +133,7 @@ class Product(torch.autograd.Function):
         return _summed(*constants, to_x * x, to_y * y, -v * (x * y)), to_x, to_y, None, None, None, None
 
 
-class MaxPool(torch.autograd.Function):
+class _MaxPool(torch.autograd.Function):
     """The largest entry of each window: at least any one of them, at most the largest upper end.
 
     Below, it is the entry with the largest lower end; above, that same entry where no other can exceed it,
@@ -117,7 +142,7 @@ class MaxPool(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, anchor: Tensor, z: Tensor, lower: Tensor, upper: Tensor, options: dict[str, Any]
+        ctx: Any, _anchor: Tensor, z: Tensor, lower: Tensor, upper: Tensor, options: dict[str, Any]
     ) -> Tensor:
         value: Tensor = F.max_pool2d(z, **options)
         ends, index = F.max_pool2d(lower, **options, return_indices=True)
