@@ -59,10 +59,10 @@ def test_the_region_holds_what_a_threat_may_project_to(threat: Linf | L2) -> Non
 
 
 def test_sums_of_pixels_of_a_ball_are_bounded_by_its_radius() -> None:
-    x, weight = torch.full((1, 100), 0.5).double(), torch.ones(1, 100).double()
-    model = nn.Linear(100, 1, bias=False).double().requires_grad_(False)
-    model.weight.copy_(weight)
-    found = propagate(model, x, L2("0.5")).interval
+    x = torch.full((1, 100), 0.5).double()
+    model = nn.Linear(100, 2, bias=False).double().requires_grad_(False)
+    model.weight.fill_(1)
+    found = Interval(*(end[0, 0] for end in propagate(model, x, L2("0.5")).interval[:2]))
     # sqrt(100) times the radius; the box alone would give 100 times.
     assert float(found.upper) == pytest.approx(50 + 5) and float(found.lower) == pytest.approx(50 - 5)
 

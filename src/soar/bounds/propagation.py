@@ -173,10 +173,10 @@ class Propagation(TorchFunctionMode):
 
     def _check_precision(self, value: Tensor) -> None:
         """Refuse values that are coarser than the image: rounding to them is no rounding of a sum."""
-        if self._eps is None:
+        if self._eps is None and value.dtype in (torch.float32, torch.float64):
             self._eps = torch.finfo(value.dtype).eps
-        if not value.is_floating_point() or torch.finfo(value.dtype).eps > self._eps:
-            raise self.refusal(f"a step in {value.dtype}, coarser than the image")
+        if self._eps is None or not value.is_floating_point() or torch.finfo(value.dtype).eps > self._eps:
+            raise self.refusal(f"{value.dtype}, whose rounding is not bounded")
 
     def _left(self) -> None:
         self._modules.pop()
