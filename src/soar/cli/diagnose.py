@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from soar.evaluation.target import Target
 
-DESCRIPTION = "Look for gradient masking: seven checks, their numbers, and a verdict."
+DESCRIPTION = "Look for gradient masking: eight checks, their numbers, and a verdict."
 EXAMPLES = 200
 
 
@@ -29,6 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="RUN",
         help="another run on the same data, whose adversarial images are tried on this one (may be repeated)",
+    )
+    parser.add_argument(
+        "--features",
+        metavar="NAME",
+        help="the module of the model whose output is taken for its features, such as layer4 (default: what"
+        " its last linear layer takes)",
     )
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="default: RUN/diagnosis.json, or the next free name"
@@ -54,7 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
             model.to(world.device(device))
         say = print if world.is_main and not arguments.quiet else lambda _: None
         try:
-            found = diagnose_target(given, sources=sources, journal=journal, say=say)
+            found = diagnose_target(
+                given, sources=sources, features=arguments.features, journal=journal, say=say
+            )
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
         if world.is_main:

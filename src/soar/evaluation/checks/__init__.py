@@ -51,11 +51,14 @@ class SharedAttacks:
         target: the model under diagnosis
         sources: other networks, by name, whose adversarial points are tried on the target
         journal: a file for what is found on the way
+        features: the name of the module whose output is taken for the model's features; by default they are
+            what the last layer takes
     """
 
     target: Target
     sources: Mapping[str, nn.Module] = field(default_factory=dict)
     journal: Path | None = None
+    features: str | None = None
     _known: dict[Any, Tensor] = field(default_factory=dict, init=False)
 
     def robust(
