@@ -45,7 +45,7 @@ def test_a_model_that_is_never_right_is_inconclusive() -> None:
     found = soar.diagnose(made.model, (x, (right + 1) % 3), made.threat)
     assert found.verdict == "inconclusive" and found.against == ()
     assert [one.check for one in found.checks if one.was_run] == ["consistency"]
-    assert found.summary == "6 of 7 checks could not be made, so it cannot be called sound."
+    assert found.summary == "7 of 8 checks could not be made, so it cannot be called sound."
     looked = soar.evaluate(made.model, (x, (right + 1) % 3), made.threat, "fgsm").diagnosis
     assert looked is not None and looked.verdict == "inconclusive"
     assert one_line(looked) == (
