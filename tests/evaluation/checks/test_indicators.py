@@ -37,12 +37,12 @@ def test_without_survivors_there_is_nothing_to_finish() -> None:
     assert unfinished(under) is None
 
 
-def test_the_way_is_that_of_the_attack() -> None:
+def test_the_path_is_that_of_the_attack() -> None:
     """Its last point is the one of the engine, and the batch size does not matter."""
     under = shared(Linear(), count=30)
     target = under.target.subset(under.robust(PGD_CE))
     some = Target(model=target.model, data=target.data, threat=target.threat, batch_size=4)
-    (whole,), parts = indicators._ways(target), indicators._ways(some)
+    (whole,), parts = indicators._losses_on_paths(target), indicators._losses_on_paths(some)
     torch.testing.assert_close(torch.cat(parts, dim=1), whole)
     found = run(target.model, PGD_CE, target.threat, target.images, target.labels, index=target.index)
     logits = target.predict(found.adversarial)

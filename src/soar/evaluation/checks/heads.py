@@ -21,7 +21,7 @@ from soar.threat import Linf, Threat
 
 # Random points besides the image, within this share of the radius, as in the paper.
 INNER_POINTS, INNER_SHARE = 15, 0.95
-# Where the border lies on the way from the inner points to the outer one, as in the paper.
+# Where the border lies between the inner points, at 0, and the outer one, at 1, as in the paper.
 BORDER = 0.999
 # Random points that must miss: where one of them hits, an attack may hit as blindly.
 CHANCES = 8
@@ -30,7 +30,7 @@ FORWARD = 1 + INNER_POINTS + 2 + CHANCES
 # Of the mean variance of the inner points. Without it a head looks along directions in which they happen not
 # to vary, and which mean nothing.
 _RIDGE = 1e-2
-# Of the last digit: what is left of the way behind the border must be more than another batch size changes.
+# In units of the last place: more than this lies behind the border, since other batch sizes round otherwise.
 _ROUNDING = 8.0
 
 
@@ -96,7 +96,7 @@ def fit_heads(inner: Tensor, outer: Tensor) -> Heads:
 
     C are the inner points less their mean m, b is the outer point. The second form solves a system of the
     size of the number of points, not of features; the paper's logistic head needs iterations. The border then
-    lies 0.999 of the way from the inner point of the highest score to the outer point.
+    lies at 0.999 between the inner point of the highest score and the outer point.
 
     Args:
         inner: features of the inner points, (images, points, features)
@@ -117,10 +117,10 @@ def fit_heads(inner: Tensor, outer: Tensor) -> Heads:
     weight = toward - (c.mT @ explained)[..., 0]
     highest = (inner.double() @ weight[..., None])[..., 0].amax(dim=1)
     products = outer.double() * weight
-    way = products.sum(dim=1) - highest
+    gap = products.sum(dim=1) - highest
     rounding = torch.finfo(inner.dtype).eps * torch.linalg.vector_norm(products, dim=1)
-    separates = (1 - BORDER) * way > _ROUNDING * rounding
-    return Heads(weight, highest + BORDER * way, way.where(separates, 1.0), separates)
+    separates = (1 - BORDER) * gap > _ROUNDING * rounding
+    return Heads(weight, highest + BORDER * gap, gap.where(separates, 1.0), separates)
 
 
 def binarize(target: Target, features: Features) -> tuple[Heads, Tensor]:

@@ -1,7 +1,7 @@
 """Indicators of attack failure (Pintor et al., 2022) that explain a finding; none of them is one.
 
 A search that is not finished, and a loss that jumps, are common on honest networks. What they cost an attack
-is measured by other checks: more steps by "budgets", a known way to climb by "climb".
+is measured by other checks: more steps by "budgets", tasks with a known solution by "climb".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def unfinished(shared: SharedAttacks) -> float | None:
     """Return the share of surviving images on which the loss still rose when the attack ended.
 
     It counts where the highest loss of the last 10 steps is above the highest before them by more than 5% of
-    the range of the loss on the whole way.
+    the range of the loss on the whole path.
 
     Args:
         shared: the attacks on the target
@@ -38,38 +38,38 @@ def unfinished(shared: SharedAttacks) -> float | None:
     rows = shared.robust(PGD_CE).nonzero()[:MOST_EXAMPLES, 0]
     if not len(rows):
         return None
-    found = [still_rises(way) for way in _ways(shared.target.subset(rows))]
+    found = [still_rises(path) for path in _losses_on_paths(shared.target.subset(rows))]
     return float(torch.cat(found).double().mean())
 
 
-def still_rises(way: Tensor) -> Tensor:
+def still_rises(path: Tensor) -> Tensor:
     """Return for each image whether its loss still rose in the last steps.
 
     Args:
-        way: the loss before the first step and after every one, (steps + 1, images)
+        path: the loss before the first step and after every one, (steps + 1, images)
 
     >>> slow, early = torch.arange(21.0), torch.arange(21.0).clamp(max=5)
     >>> still_rises(torch.stack([slow, early, 0 * slow], dim=1))
     tensor([ True, False, False])
     """
-    before, last = way[:-LAST_STEPS].amax(dim=0), way[-LAST_STEPS:].amax(dim=0)
-    return last - before > RISE * (way.amax(dim=0) - way.amin(dim=0))
+    before, last = path[:-LAST_STEPS].amax(dim=0), path[-LAST_STEPS:].amax(dim=0)
+    return last - before > RISE * (path.amax(dim=0) - path.amin(dim=0))
 
 
-def _ways(target: Target) -> list[Tensor]:
-    """Return the loss on PGD's way for the images of every batch, the ends included."""
-    ways: list[Tensor] = []
+def _losses_on_paths(target: Target) -> list[Tensor]:
+    """Return the loss on PGD's path for the images of every batch, both ends included."""
+    paths: list[Tensor] = []
     with probing(target.model):
         for x, y, index in target.batches():
             state = PGD_CE.start(Examples.of(x, y, index=index, seed=target.seed), target.threat)
-            way = []
+            path = []
             for step in range(PGD_CE.steps + 1):
                 is_last = step == PGD_CE.steps
                 _, answer = query_model(target.model, PGD_CE, state, target.threat, gradient=not is_last)
-                way.append(answer.loss)
+                path.append(answer.loss)
                 state = PGD_CE.update(state, answer, target.threat)
-            ways.append(torch.stack(way))
-    return ways
+            paths.append(torch.stack(path))
+    return paths
 
 
 def roughness(target: Target) -> float | None:
@@ -77,8 +77,7 @@ def roughness(target: Target) -> float | None:
 
     \sum |l(x + \delta/50) - l(x)| / \sum |l(x + \delta) - l(x)|, l the margin, \delta random in the ball
 
-    It is 1/50 for a smooth loss, and near 1 for one that jumps on the way of a single step, which then says
-    nothing about the rest of the way.
+    It is 1/50 for a smooth loss, and near 1 where the gradient at a point says nothing about its neighborhood.
 
     Args:
         target: the model, left as it was, its examples, of which the first 64 are used, and the threat
