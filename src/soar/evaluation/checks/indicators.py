@@ -77,7 +77,7 @@ def roughness(target: Target) -> float | None:
 
     \sum |l(x + \delta/50) - l(x)| / \sum |l(x + \delta) - l(x)|, l the margin, \delta random in the ball
 
-    It is 1/50 for a smooth loss, and near 1 where the gradient at a point says nothing about its neighborhood.
+    It is 1/50 for a smooth loss, and near 1 where a gradient says nothing about the neighborhood.
 
     Args:
         target: the model, left as it was, its examples, of which the first 64 are used, and the threat
