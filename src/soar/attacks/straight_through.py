@@ -18,14 +18,14 @@ def straight_through(model: nn.Module, replacement: Mapping[str, nn.Module | Non
 
     forward: y = f(x),    backward: \( \partial y / \partial x := \partial r / \partial x \)
 
-    for each named module f with replacement r. Where f is the identity up to rounding, as quantization or JPEG
-    is, so may be r. A function that is no module has to become one first, for instance a line such as
+    for each named module f with replacement r. Where f is the identity up to rounding, as quantization or
+    JPEG is, so may be r. A function that is no module has to become one first, for instance a line such as
     `x.round()` in `forward`.
 
     Args:
         model: any module; it is not changed, and shares its parameters with the result
-        replacement: by the name of a module, as in `model.named_modules()`, what stands for it in the backward
-            pass: a module that takes its first argument and returns its shape, or None for the identity
+        replacement: by the name of a module, as in `model.named_modules()`, what stands for it in the
+            backward pass: a module of the same output shape, or None for the identity
 
     Raises:
         UserError: if a name does not exist, or a replacement returns another shape

@@ -1,4 +1,4 @@
-"""Is a model robust, or does it only mask its gradients? Seven checks and a verdict."""
+"""Is a model robust, or does it only mask its gradients? Eight checks and a verdict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from pathlib import Path
 from torch import nn
 
 from soar.environment import environment
-from soar.evaluation.checks import SharedAttacks, budgets, comparisons, consistency, gradients, taylor
+from soar.evaluation.checks import (
+    SharedAttacks,
+    budgets,
+    comparisons,
+    consistency,
+    gradients,
+    taylor,
+    worst_case,
+)
 from soar.evaluation.diagnosis import Check, CheckResult, Diagnosis
 from soar.evaluation.examples import Data
 from soar.evaluation.first_look import NO_CORRECT
@@ -30,6 +38,8 @@ CHECKS: dict[str, tuple[Check, Callable[[SharedAttacks], CheckResult]]] = {
         (taylor.TAYLOR, taylor.examine),
         (budgets.BUDGETS, budgets.examine),
         (comparisons.BLACK_BOX, comparisons.examine_black_box),
+        # The last one, since it looks at what all others have run.
+        (worst_case.WORST_CASE, worst_case.examine),
     )
 }
 """every check by its name, the cheap ones first"""
