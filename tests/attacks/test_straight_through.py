@@ -43,6 +43,10 @@ def defended(how: str = "round") -> nn.Sequential:
     return nn.Sequential(Rounded(how), Linear())
 
 
+def weight(model: nn.Sequential) -> Tensor:
+    return dict(model.named_parameters())["1.weight"].detach()
+
+
 @pytest.mark.parametrize("how", WAYS)
 def test_a_rounding_defense_falls(how: str) -> None:
     made = shared(Linear(), count=60).target
@@ -60,12 +64,11 @@ def test_a_rounding_defense_falls(how: str) -> None:
 def test_the_gradient_is_that_of_the_replacement_and_the_output_that_of_the_model(how: str) -> None:
     model = defended(how).double()
     x = images(5).double().requires_grad_()
-    weight = model[1].weight.detach()
     for replacement, factor in ((None, torch.ones_like(x)), (Square(), 2 * x.detach())):
         logits = straight_through(model, {"0": replacement})(x.clone())
         assert torch.equal(logits, predict(model, x.detach()))
         (gradient,) = torch.autograd.grad(logits[:, 1].sum(), x)
-        torch.testing.assert_close(gradient, weight[1] * factor)
+        torch.testing.assert_close(gradient, weight(model)[1] * factor)
 
 
 def test_it_can_be_differentiated_twice() -> None:
@@ -73,7 +76,7 @@ def test_it_can_be_differentiated_twice() -> None:
     logits = straight_through(defended().double(), {"0": Square()})(x)
     (gradient,) = torch.autograd.grad(logits[:, 0].sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(gradient.sum(), x)
-    expected = 2 * defended().double()[1].weight.detach()[0]
+    expected = 2 * weight(defended().double())[0]
     torch.testing.assert_close(second, expected.expand_as(second))
 
 
@@ -104,7 +107,6 @@ def test_the_model_is_not_changed() -> None:
     assert not any(one._forward_hooks or one._forward_pre_hooks for one in model.modules())
     assert {id(one) for one in wrapped.parameters()} == {id(one) for one in model.parameters()}
     assert float(torch.autograd.grad(model(x)[:, 0].sum(), x)[0].abs().sum()) == 0
-    assert not wrapped(images(3)).requires_grad or model[1].weight.requires_grad
     assert not predict(wrapped, images(3)).requires_grad
 
 

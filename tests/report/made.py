@@ -117,6 +117,7 @@ def _run(place: int, size: int, examples: int) -> RunContent:
     found = _assessment(place, examples)
     return RunContent(
         name=name,
+        folder=f"runs/{name}",
         classes=CLASSES,
         assessment=found,
         diagnosis=None if verdict is None else _diagnosis(verdict),

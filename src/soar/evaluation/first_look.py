@@ -14,7 +14,7 @@ from soar.evaluation.advice import as_command, as_python
 from soar.evaluation.assessment import Assessment, AttackResult
 from soar.evaluation.checks import Tried, comparisons, consistency, gradients, taylor, worst_case
 from soar.evaluation.checks.lost import lost_in
-from soar.evaluation.diagnosis import CheckResult, Diagnosis, Judgment, severity
+from soar.evaluation.diagnosis import AdviceKind, CheckResult, Diagnosis, Judgment, severity
 from soar.evaluation.interval import counted, share_of
 from soar.evaluation.target import Target
 from soar.model_state import untouched
@@ -77,7 +77,7 @@ def one_line(diagnosis: Diagnosis, target: str = "") -> str:
     """
     if diagnosis.verdict == "sound" or not diagnosis.checks:
         return ""
-    kind = next(iter(diagnosis.kinds), "diagnose") if diagnosis.is_complete else "diagnose"
+    kind: AdviceKind = next(iter(diagnosis.kinds), "diagnose") if diagnosis.is_complete else "diagnose"
     following = (
         as_command(kind, target, (), diagnosis.module) if target else as_python(kind, diagnosis.module)
     )

@@ -74,8 +74,8 @@ def test_where_only_targets_help_the_loss_is_not_blamed() -> None:
 
     found = comparisons.examine_losses(told(leaves))
     assert found.finding == "masked" and found.sentence == (
-        "Attacks on margins leave 20.0% where those on the cross-entropy leave 50.0%, and PGD-20 margin leaves"
-        " 50.0%: only an attack with targets finds the way."
+        "Attacks on margins leave 20.0% where those on the cross-entropy leave 50.0%, and PGD-20 margin"
+        " leaves 50.0%: only an attack with targets finds the way."
     )
     assert found.advice[0] == "adaptive"
     gain = comparisons.judge_loss_gain(told(leaves))
@@ -138,7 +138,8 @@ def test_the_rule_of_softening(before: float, after: float, finding: str) -> Non
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_nothing_beats_the_gradients_of_a_linear_model(norm: str) -> None:
     found = comparisons.examine_black_box(
-        shared(Linear(classes=2), norm=norm, sources={"itself": Linear(classes=2)}), square=Square(queries=200)
+        shared(Linear(classes=2), norm=norm, sources={"itself": Linear(classes=2)}),
+        square=Square(queries=200),
     )
     assert found.finding == "sound" and found.excess == 0
     assert found.numbers["white-box"] == 0.5
@@ -194,7 +195,9 @@ def test_the_rule_of_black_boxes(white: float, square: float, transfer: float, f
 
 
 def test_the_queries_are_those_asked_for() -> None:
-    found = comparisons.examine_black_box(told(_white_and_square(white=0.5, square=0.5)), square=Square(queries=77))
+    found = comparisons.examine_black_box(
+        told(_white_and_square(white=0.5, square=0.5)), square=Square(queries=77)
+    )
     assert "Square-77" in found.numbers
     assert (
         "Square-1000" in comparisons.examine_black_box(told(_white_and_square(white=0.5, square=0.5))).numbers

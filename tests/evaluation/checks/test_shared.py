@@ -27,7 +27,7 @@ def test_only_what_all_attacks_leave_survives() -> None:
 
 
 def test_checks_share_their_attacks() -> None:
-    """Four on both losses and one on targets; Square; longer and oftener; two radii; two without a limit; one softened."""
+    """Five white-box ones; Square; longer and oftener; two radii; two without a limit; one softened."""
     under = shared(Linear(factor=100), count=20)
     for examine in (comparisons.examine_losses, comparisons.examine_temperature, budgets.examine):
         examine(under)

@@ -125,8 +125,8 @@ def taylor_numbers(target: Target) -> TaylorNumbers:
         for name in TaylorNumbers.__annotations__
         if name not in ("examples", "broken", "flat")
     }
-    shares = {name: _share(rows, name) for name in ("broken", "flat")}
-    return TaylorNumbers(examples=len(target), **shares, **medians)
+    broken, flat = _share(rows, "broken"), _share(rows, "flat")
+    return TaylorNumbers(examples=len(target), broken=broken, flat=flat, **medians)
 
 
 def judge(found: TaylorNumbers | StepNumbers) -> CheckResult:
