@@ -60,7 +60,7 @@ def test_a_model_that_is_constant_around_every_image_is_inconclusive() -> None:
 
 
 class Decoy(nn.Module):
-    """Class 0 everywhere; class 1 is near but out of reach, class 2 far and reached from half of the images."""
+    """Class 0 everywhere; class 1 is near but out of reach, class 2 far and reached from half of them."""
 
     def __init__(self, eps: float, classes: int) -> None:
         super().__init__()

@@ -95,7 +95,9 @@ def test_large_logits_alone_raise_no_alarm(attacks: str) -> None:
     assert gradients.numbers["vanishing"] > 0.5 and all_found.worst_case == 0.5  # type: ignore[operator]
     # Where the cross-entropy alone was climbed nobody knows.
     assert found.verdict == ("inconclusive" if attacks == "pgd" else "sound")
-    assert one_line(found) == "" or "an attack on the margin would show whether that matters" in one_line(found)
+    assert one_line(found) == "" or "an attack on the margin would show whether that matters" in one_line(
+        found
+    )
 
 
 def test_without_gradients_it_takes_an_attack_without_them_to_call_a_model_masked() -> None:

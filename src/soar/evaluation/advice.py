@@ -1,4 +1,4 @@
-"""What to do about a finding: in Python for who called from Python, as a command for who typed one."""
+"""What to do about a finding, worded for Python or for the command line."""
 
 from __future__ import annotations
 
