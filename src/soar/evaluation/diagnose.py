@@ -1,4 +1,4 @@
-"""Is a model robust, or does it only mask its gradients? Eight checks and a verdict."""
+"""Is a model robust, or does it only mask its gradients? Nine checks and a verdict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from pathlib import Path
 from torch import nn
 
 from soar.environment import environment
-from soar.evaluation.checks import SharedAttacks, budgets, climb, comparisons, consistency, gradients, taylor
+from soar.evaluation.checks import (
+    SharedAttacks,
+    budgets,
+    climb,
+    comparisons,
+    consistency,
+    gradients,
+    taylor,
+    worst_case,
+)
 from soar.evaluation.diagnosis import Check, CheckResult, Diagnosis
 from soar.evaluation.examples import Data
 from soar.evaluation.features import find_features
@@ -32,6 +41,8 @@ CHECKS: dict[str, tuple[Check, Callable[[SharedAttacks], CheckResult]]] = {
         (climb.CLIMB, climb.examine),
         (budgets.BUDGETS, budgets.examine),
         (comparisons.BLACK_BOX, comparisons.examine_black_box),
+        # The last one, since it looks at what all others have run.
+        (worst_case.WORST_CASE, worst_case.examine),
     )
 }
 """every check by its name, the cheap ones first"""

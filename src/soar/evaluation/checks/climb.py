@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from soar.attacks import Square, run
+from soar.attacks import run
 from soar.attacks.attack import Examples
 from soar.attacks.oracle import query_model
-from soar.evaluation.checks import ON_CROSS_ENTROPY, ON_MARGINS, PGD_CE, PGD_MARGIN, SharedAttacks
-from soar.evaluation.checks.comparisons import BLACK_BOX_LIMITS
+from soar.evaluation.checks import ON_CROSS_ENTROPY, ON_MARGINS, PGD_CE, PGD_MARGIN, SQUARE, SharedAttacks
+from soar.evaluation.checks.comparisons import AGAINST_HIDING, BLACK_BOX_LIMITS
 from soar.evaluation.checks.heads import FORWARD, INNER_POINTS, Binarized, binarize
 from soar.evaluation.checks.indicators import roughness, unfinished
 from soar.evaluation.diagnosis import Check, CheckResult, Judgment, Thresholds
@@ -37,9 +37,7 @@ CLIMB = Check(
     f"examples on which {ATTACK.label} misses an adversarial point that is known to exist: {LIMITS.rule};"
     " where the gradient is zero only if an attack without gradients gains, and otherwise inconclusive",
 )
-# The same as in the check "black box", so that it is run once.
-SQUARE = Square(queries=1000)
-# A smooth loss has 0.02, and so have honest networks, up to a fifth of it.
+# It is 0.02 for a smooth loss and on honest networks; five times that is a loss of another kind.
 JAGGED = 0.1
 
 Numbers = dict[str, float | int | str | None]
@@ -170,7 +168,7 @@ def judge(found: Tasks, numbers: Numbers, *, is_open: bool) -> CheckResult:
     }
     if count < LEAST_EXAMPLES:
         return _says_nothing(_too_few(found, where), numbers)
-    judged = LIMITS.judge(share, low)
+    judged = LIMITS.judge(share, low, high)
     misled = LIMITS.judge(*counted(found.missed & ~found.stuck)[:2])
     if not is_open and judged.finding not in ("sound", misled.finding):
         judged = Judgment("inconclusive", judged.excess) if misled.finding == "sound" else misled
@@ -192,7 +190,7 @@ def judge(found: Tasks, numbers: Numbers, *, is_open: bool) -> CheckResult:
         rough = numbers.get("roughness")
         if isinstance(rough, float) and rough > JAGGED:
             sentence += f" A random step of eps/50 changes the loss {percent(rough)} as much as one of eps."
-    return CLIMB.result(judged, sentence, numbers, advice="soar evaluate RUN --attacks square")
+    return CLIMB.result(judged, sentence, numbers, advice=AGAINST_HIDING)
 
 
 def _is_open(shared: SharedAttacks) -> bool:
