@@ -98,7 +98,8 @@ def dlr(logits: Tensor, labels: Tensor) -> Tensor:
 def targeted_dlr(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
     """Return (z_t - z_y) / (z_(1) - (z_(3) + z_(4)) / 2), the DLR loss toward a target class.
 
-    With three classes the scale is z_(1) - z_(3), with two it is 1.
+    With fewer than four classes the scale is 1: of three, z_(1) - z_(3) would make the loss toward the least
+    likely class -1 wherever the label is the most likely one, and its gradient zero.
 
     Args:
         logits: of the model
@@ -109,10 +110,9 @@ def targeted_dlr(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
     tensor([-0.7500])
     """
     margins = targeted_margin(logits, labels, targets)
-    classes = logits.shape[1]
-    if classes < 3:
+    if logits.shape[1] < 4:
         return margins
-    ranked = logits.topk(min(classes, 4), dim=1).values
+    ranked = logits.topk(4, dim=1).values
     return margins / (ranked[:, 0] - ranked[:, 2:].mean(dim=1) + _TINY)
 
 

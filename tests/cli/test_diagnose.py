@@ -23,8 +23,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_check_is_made_printed_and_kept(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diagnose", str(run), "--source", str(run), *FEW]) == 0
+    assert main(["diagnose", str(run), "--source", str(run), "--features", "blocks.1", *FEW]) == 0
     found = Diagnosis.load(run / "diagnosis.json")
+    (climb,) = (one for one in found.checks if one.check == "climb")
+    assert climb.numbers.get("features") == "the output of 'blocks.1'"
     assert {one.check for one in found.checks} == set(CHECKS) and found.is_complete
     assert (found.examples, found.threat, found.data) == (12, Linf("0.1"), "fashion-mnist-sample (test)")
     shown = " ".join(capsys.readouterr().out.split())
@@ -87,6 +89,7 @@ def test_an_interrupted_diagnosis_goes_on(run: Path, monkeypatch: pytest.MonkeyP
         (["--examples", "0"], "--examples: got 0, expected at least 1"),
         (["--source", "nowhere"], "nowhere: not a run folder"),
         (["--eps", "minus"], "threat.eps"),
+        (["--features", "blocks.9"], "unknown module 'blocks.9' (features); did you mean 'blocks.3'?"),
         (["--threads", "0"], "--threads: got 0"),
     ],
 )

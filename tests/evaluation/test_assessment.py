@@ -64,7 +64,7 @@ def diagnosis(finding: Verdict = "masked", *, is_whole: bool = False) -> Diagnos
         rule="any",
         numbers={"zeros": 0.5, "count": 3, "note": "x", "none": None},
         excess=2.5,
-        advice="attack the margin",
+        advice=("scaling",),
     )
     return Diagnosis(
         model="net", data="things", threat=Linf("8/255"), examples=5, checks=(item,), is_complete=is_whole

@@ -1,21 +1,36 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
-from soar.evaluation.diagnosis import SEVERITY, Check, CheckResult, Diagnosis, Thresholds, Verdict
-from soar.evaluation.interval import counted, paired, share_of
+from soar.evaluation.advice import ADVICE, as_command, as_python
+from soar.evaluation.diagnosis import SEVERITY, AdviceKind, Check, CheckResult, Diagnosis, Verdict
+from soar.evaluation.interval import counted, share_of
+from soar.evaluation.suites import resolve
 from soar.threat import L2, Linf
 
 
-def item(finding: Verdict, excess: float = 0.0, advice: str = "") -> CheckResult:
+def item(
+    finding: Verdict,
+    excess: float = 0.0,
+    advice: tuple[AdviceKind, ...] = (),
+    others: tuple[Verdict, ...] = (),
+) -> CheckResult:
     return CheckResult(
-        check="made", title="Made", finding=finding, sentence="So.", rule="none", excess=excess, advice=advice
+        check="made",
+        title="Made",
+        finding=finding,
+        sentence="So.",
+        rule="none",
+        excess=excess,
+        advice=advice,
+        alternatives=others,
     )
 
 
@@ -40,7 +55,8 @@ def test_the_gravest_finding_is_the_verdict(findings: tuple[Verdict, ...], verdi
     assert diagnosis(*map(item, findings)).verdict == verdict
 
 
-items = st.builds(item, st.sampled_from(list(SEVERITY)), st.floats(0, 100), st.sampled_from(["", "a", "b"]))
+kinds = st.sampled_from([(), ("average",), ("square", "average")])
+items = st.builds(item, st.sampled_from(list(SEVERITY)), st.floats(0, 100), kinds)
 
 
 @given(st.lists(items, max_size=8))
@@ -62,11 +78,12 @@ def test_checks_are_ordered_by_gravity_then_by_how_far_they_go(results: list[Che
     else:
         expected = f"None of {len(results)} checks speaks against it."
     assert found.summary.startswith(expected)
-    assert len(set(found.advice)) == len(found.advice) and "" not in found.advice
+    assert len(set(found.kinds)) == len(found.kinds) == len(found.advice)
+    assert not found.is_at_threshold
 
 
 def test_a_diagnosis_comes_back_as_it_was(tmp_path: Path) -> None:
-    first = item("masked", 2.5, "soar evaluate RUN --attacks standard")
+    first = item("masked", 2.5, ("autoattack", "transfer"), ("suspicious",))
     found = Diagnosis(
         model="m", data="d", threat=L2("1.74"), examples=7, seed=3, checks=(first,), is_complete=False
     )
@@ -85,50 +102,6 @@ def test_checks_that_could_not_be_made_do_not_speak_for_a_model() -> None:
     assert [one.was_run for one in some.checks] == [False, False, True]
 
 
-LIMITS = Thresholds(suspicious=0.06, masked=0.12)
-
-
-@pytest.mark.parametrize(
-    ("share", "low", "finding", "excess"),
-    [
-        (0.38, 0.32, "masked", 3.17),
-        (0.12, 0.06, "masked", 1.0),
-        (0.12, 0.059, "suspicious", 1.97),
-        (0.119, 0.1, "suspicious", 1.98),
-        (0.06, 0.03, "suspicious", 1.0),
-        (0.059, 0.05, "sound", 0.98),
-        (0.3, 0.02, "sound", 0.67),
-        (-0.1, -0.2, "sound", 0.0),
-    ],
-)
-def test_both_the_share_and_its_lower_end_must_reach_the_threshold(
-    share: float, low: float, finding: str, excess: float
-) -> None:
-    judged = LIMITS.judge(share, low)
-    assert (judged.finding, judged.excess) == (finding, excess)
-
-
-def test_a_finding_has_an_excess_of_at_least_one_and_only_then() -> None:
-    for share in torch.linspace(-0.2, 1, 61).tolist():
-        for below in (0.0, 0.02, 0.1, 0.3):
-            judged = LIMITS.judge(share, share - below)
-            assert (judged.excess >= 1) == (judged.finding != "sound") or judged.excess == 1.0
-
-
-def test_without_a_limit_for_masked_nothing_is() -> None:
-    limits = Thresholds(suspicious=0.05)
-    assert limits.judge(1, 0.9).finding == "suspicious"
-    assert "masked" not in limits.rule and "5 points" in limits.rule
-
-
-def test_small_samples_raise_no_alarm() -> None:
-    """One example of ten is ten points, and says nothing."""
-    first, second = torch.ones(10, dtype=torch.bool), torch.ones(10, dtype=torch.bool)
-    second[0] = False
-    difference, low, _ = paired(first, second)
-    assert difference == 0.1 and LIMITS.judge(difference, low).finding == "sound"
-
-
 def test_shares() -> None:
     flags = torch.tensor([True, False, False, False])
     share, low, high = counted(flags)
@@ -141,19 +114,52 @@ def test_a_check_that_was_not_run_is_inconclusive() -> None:
     assert found.finding == "inconclusive" and found.excess == 0 and "Could not" in found.sentence
 
 
-def left(count: int) -> Tensor:
-    return torch.arange(1000) < count
+@pytest.mark.parametrize(
+    ("items", "is_close"),
+    [
+        ([item("sound", others=("suspicious",))], True),
+        ([item("sound", others=("suspicious",)), item("suspicious")], False),
+        ([item("sound", others=("masked",)), item("suspicious")], True),
+        ([item("suspicious", others=("sound",)), item("sound")], True),
+        ([item("suspicious", others=("sound",)), item("suspicious")], False),
+        ([item("suspicious", others=("masked",)), item("suspicious")], True),
+        ([item("masked", others=("suspicious",)), item("inconclusive")], True),
+        ([item("masked", others=("suspicious",)), item("masked")], False),
+        ([item("sound"), item("masked")], False),
+        ([], False),
+    ],
+)
+def test_a_verdict_is_at_the_threshold_where_another_finding_would_change_it(
+    items: list[CheckResult], is_close: bool
+) -> None:
+    found = diagnosis(*items)
+    assert found.is_at_threshold == is_close
+    assert found.summary.endswith("It is at the threshold: more images would decide.") == is_close
 
 
-def test_where_less_than_half_is_left_suspicion_is_proof() -> None:
-    kept = {after: LIMITS.compare(left(200), left(after))[0].finding for after in (150, 120, 100, 99, 20)}
-    assert kept == {150: "sound", 120: "suspicious", 100: "suspicious", 99: "masked", 20: "masked"}
-    assert LIMITS.compare(left(900), left(800))[0].finding == "suspicious"
-    assert LIMITS.compare(left(900), left(770))[0].finding == "masked"
-    assert LIMITS.compare(left(40), left(0))[0].finding == "sound"
-    assert Thresholds(suspicious=0.06).compare(left(200), left(0))[0].finding == "suspicious"
+def test_advice_is_worded_for_where_it_is_read() -> None:
+    blocked = replace(
+        item("masked", 1.0, ("straight through", "square")), numbers={"lost in module": "body.1"}
+    )
+    found = diagnosis(blocked, item("suspicious", 1.0, ("transfer", "square")))
+    assert found.advice == (
+        "look in the forward pass for detach, no_grad, rounding or argmax, and attack through it:"
+        " soar.evaluate(soar.attacks.straight_through(model, {'body.1': None}), data, threat)",
+        "run Square, which needs no gradients, for longer:"
+        " soar.evaluate(model, data, threat, 'square:queries=5000')",
+        "try the adversarial images of another network that was trained on the same data:"
+        " soar.diagnose(model, data, threat, sources={'other': other_model})",
+    )
+    commands = found.commands("runs/a", ["runs/b", "runs/c"])
+    assert commands[1].endswith(": soar evaluate runs/a --attacks square:queries=5000")
+    assert commands[2].endswith(": soar diagnose runs/a --source runs/b --source runs/c")
+    assert all("RUN" not in line for line in (*found.advice, *commands))
 
 
-def test_a_comparison_is_paired() -> None:
-    _, numbers = LIMITS.compare(left(500), left(400))
-    assert tuple(numbers.values()) == paired(left(500), left(400))
+def test_every_kind_of_advice_can_be_worded() -> None:
+    assert set(get_args(AdviceKind)) == set(ADVICE)
+    for kind in ADVICE:
+        assert as_python(kind) and as_command(kind, "runs/a")
+        assert "runs" not in as_python(kind)
+    for one in ADVICE.values():
+        assert not one.attacks or resolve(one.attacks)

@@ -101,7 +101,7 @@ def test_other_versions_are_refused_by_name(tmp_path: Path, version: object) -> 
     )
     path.write_text(json.dumps(diagnosis().as_dict() | {"format": 2}))
     said = complaint(path, Diagnosis.load)
-    assert said.startswith("got version 2 of the diagnosis format, expected 3;")
+    assert said.startswith("got version 2 of the diagnosis format, expected 4;")
 
 
 def put(*way: Any, value: Any) -> Change:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -79,24 +80,58 @@ def test_a_linear_model_is_sound(norm: str, attacks: str) -> None:
 def test_a_saturated_model_is_masked_and_both_checks_say_so() -> None:
     found, _ = assessed(Linear(factor=1e4))
     assert found.verdict == "masked"
-    assert {one.check for one in found.against} == {"gradients", "losses"}
+    assert {one.check for one in found.against} == {"gradients", "losses", "worst case"}
     line = one_line(found)
-    assert line.startswith("masked: ") and line.endswith("; run soar diagnose RUN") and "\n" not in line
+    assert line.startswith("masked: ") and "\n" not in line
+    assert line.endswith("; run all checks: soar.diagnose(model, data, threat)")
+    assert one_line(found, "runs/loud").endswith("; run all checks: soar diagnose runs/loud")
 
 
-def test_a_rounding_model_is_masked() -> None:
-    found, _ = assessed(Behind(rounded))
-    assert found.verdict == "masked"
-    assert one_line(found) == (
-        "masked: the gradient of the cross-entropy is zero on 100.0% of the images; so is that of the margin:"
-        " the model itself hides it, as rounding does; run soar diagnose RUN"
+@pytest.mark.parametrize("attacks", ["quick", "pgd", "fast"])
+def test_large_logits_alone_raise_no_alarm(attacks: str) -> None:
+    """PGD takes the sign of what is left of the gradient, and all attacks agree."""
+    found, all_found = assessed(Linear(factor=50.0, classes=2), attacks)
+    gradients = next(one for one in found.checks if one.check == "gradients")
+    assert gradients.numbers["vanishing"] > 0.5 and all_found.worst_case == 0.5  # type: ignore[operator]
+    # Where the cross-entropy alone was climbed nobody knows.
+    assert found.verdict == ("inconclusive" if attacks == "pgd" else "sound")
+    assert one_line(found) == "" or "an attack on the margin would show whether that matters" in one_line(
+        found
     )
+
+
+def test_without_gradients_it_takes_an_attack_without_them_to_call_a_model_masked() -> None:
+    found, _ = assessed(Behind(rounded))
+    assert one_line(found) == (
+        "inconclusive: no loss has a gradient on 100.0% of the images, and no attack without them was run:"
+        " gradient attacks say nothing here; run all checks: soar.diagnose(model, data, threat)"
+    )
+    found, _ = assessed(Behind(rounded), ["quick", "square:queries=100"])
+    assert found.verdict == "masked" and "the model hides it" in found.summary
+
+
+def reversed_gradient(x: Tensor) -> Tensor:
+    return 2 * x.detach() - x
+
+
+def staircase(x: Tensor) -> Tensor:
+    """Narrow steps whose treads are steep, and fall back at the next one."""
+    floor = (1000 * x).round() / 1000
+    return floor + 100 * (x - floor)
+
+
+@pytest.mark.parametrize("change", [reversed_gradient, staircase])
+def test_one_step_along_the_gradient_shows_where_it_leads_astray(change: Callable[[Tensor], Tensor]) -> None:
+    found, _ = assessed(Behind(change), "fgsm")
+    (against,) = found.against
+    assert against.check == "taylor" and against.numbers["broken"] > 0.5  # type: ignore[operator]
+    assert "does not raise the loss as predicted" in one_line(found)
 
 
 def test_it_names_what_was_assessed() -> None:
     found = first_look(target(Linear(), images(20)), assessment())
     assert (found.model, found.data, found.examples, found.seed) == ("made", "numbers", COUNT, 3)
-    assert [one.check for one in found.checks] == ["consistency", "gradients"]
+    assert [one.check for one in found.checks] == ["consistency", "gradients", "taylor"]
 
 
 CE, MARGIN = {"loss": "ce"}, {"loss": "margin"}
@@ -195,6 +230,24 @@ def test_a_black_box_beats_short_attacks_on_any_network(white: list[AttackResult
     assert "black box" not in looked(*white, result("Square", 10, name="Square"))
 
 
+def test_everything_is_set_against_the_attack_on_the_cross_entropy() -> None:
+    """No two of these can be compared by their loss, and Square adds nothing to them."""
+    attacks = [
+        result("PGD-20", 100, parameters=CE),
+        result("Adaptive", 60, name="Adaptive"),
+        result("Square", 60, name="Square"),
+    ]
+    found = looked(*attacks)
+    assert found["black box"].finding == "sound" and "losses" not in found
+    assert found["worst case"].finding == "masked" and found["worst case"].numbers["cause"] == "search"
+    random = Note("random", "model: got outputs that differ by up to 1 between two passes")
+    assert "worst case" not in looked(*attacks, notes=(random,)), "luck is not counted"
+    assert "worst case" not in looked(*attacks[1:])
+    longer = result("PGD-100", 70, parameters={**CE, "steps": 100})
+    numbers = looked(longer, *attacks)["worst case"].numbers
+    assert numbers["PGD-20"] == 0.5 and "PGD-100" not in numbers
+
+
 def test_notes_become_evidence() -> None:
     note = Note("random", "model: got answers that differ by up to 1 when asked twice")
     assert looked(notes=(note,))["consistency"].finding == "suspicious"
@@ -215,13 +268,13 @@ class Counting(nn.Module):
         return logits
 
 
-def test_it_costs_four_passes_over_a_few_images_and_leaves_the_model_as_it_was() -> None:
+def test_it_costs_six_passes_over_a_few_images_and_leaves_the_model_as_it_was() -> None:
     model, x = Counting(), images(300)
     before = {name: one.clone() for name, one in model.state_dict().items()}
     numbers = torch.get_rng_state()
     labels = Linear()(x).argmax(dim=1)
     found = first_look(target(model, x, labels, batch_size=50), assessment())
-    assert model.asked == 4 * MOST_EXAMPLES
+    assert model.asked == 6 * MOST_EXAMPLES
     assert {one.check: one for one in found.checks}["gradients"].numbers["precision"] == "float64"
     assert model.training and all(one.requires_grad and one.grad is None for one in model.parameters())
     assert all(torch.equal(before[name], one) for name, one in model.state_dict().items())
@@ -269,7 +322,11 @@ def test_one_line_begins_small_but_keeps_the_names_of_attacks() -> None:
     found = first_look(target(Linear(), images(20)), assessment(*attacks))
     assert one_line(found) == (
         "masked: PGD-20 margin leaves 15.0% where PGD-20 leaves 50.0%, so the cross-entropy hides a way"
-        " that the network has; run soar diagnose RUN"
+        " that the network has; run all checks: soar.diagnose(model, data, threat)"
     )
-    whole = replace(found, is_complete=True)
-    assert one_line(whole).endswith("; next: soar diagnose RUN")
+    whole = one_line(replace(found, is_complete=True), "runs/a")
+    assert whole.endswith("which does not saturate: soar evaluate runs/a --attacks fast")
+    close = result("PGD-20", 100, parameters=CE), result("PGD-20 margin", 90, parameters=MARGIN)
+    found = first_look(target(Linear(), images(20)), assessment(*close))
+    assert found.verdict == "sound" and found.is_at_threshold and one_line(found) == ""
+    assert found.summary.endswith("It is at the threshold: more images would decide.")

@@ -19,7 +19,7 @@ VISIBLE = r"<script>alert(1)</script>&[red]a[/b]:smile:\x1b[2J\x1b]8;;evil\x07\u
 
 
 def hostile() -> list[Assessment | Diagnosis]:
-    evidence = replace(diagnosis().checks[0], title=HOSTILE, sentence=HOSTILE, rule=HOSTILE, advice=HOSTILE)
+    evidence = replace(diagnosis().checks[0], title=HOSTILE, sentence=HOSTILE, rule=HOSTILE)
     attacks = tuple(replace(one, label=one.label + HOSTILE) for one in assessment().attacks)
     return [
         replace(assessment(), model=HOSTILE, data=HOSTILE, attacks=attacks),

@@ -38,19 +38,27 @@ def shown(found: Diagnosis) -> str:
 
 
 def test_the_gravest_comes_first_with_its_rule_and_the_verdict_last() -> None:
-    grave = replace(item("masked", 3.0, "soar evaluate [RUN]"), title="Grave", rule="from 5 points on")
+    grave = replace(item("masked", 3.0, ("autoattack",)), title="Grave", rule="from 5 points on")
     text = shown(diagnosis(replace(item("sound"), title="Harmless", rule="unseen"), grave))
     assert text.index("Grave") < text.index("from 5 points on") < text.index("Harmless")
     assert "unseen" not in text
     assert f"verdict: masked - {MEANING['masked']}" in text
-    assert text.rstrip().endswith("next: soar evaluate [RUN]"), "brackets are no markup"
+    assert text.rstrip().endswith(
+        "next: run all of AutoAttack: soar.evaluate(model, data, threat, 'standard')"
+    )
 
 
 def test_what_to_run_next_names_the_run() -> None:
     console = Console(width=200, record=True, file=io.StringIO())
-    advice = "soar diagnose RUN --source OTHER_RUN"
-    console.print(verdict_table(diagnosis(item("suspicious", 1.0, advice)), "runs/mine"))
-    assert "next: soar diagnose runs/mine --source OTHER_RUN" in console.export_text()
+    found = diagnosis(item("suspicious", 1.0, ("transfer",)))
+    console.print(verdict_table(found, "'[my runs]/a'", ["runs/other"]))
+    assert "soar diagnose '[my runs]/a' --source runs/other" in console.export_text(), "no markup"
+
+
+def test_a_verdict_at_the_threshold_says_so() -> None:
+    close = replace(item("suspicious", 1.0), alternatives=("sound",))
+    assert "at the threshold: more images would decide" in shown(diagnosis(close))
+    assert "at the threshold" not in shown(diagnosis(item("suspicious", 1.0)))
 
 
 def test_a_first_look_says_so() -> None:

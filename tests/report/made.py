@@ -122,7 +122,7 @@ def hostile(run: RunContent) -> RunContent:
         for k, one in enumerate(found.attacks)
     )
     evidence = tuple(
-        replace(one, title=HOSTILE, sentence=HOSTILE, rule=HOSTILE, advice=HOSTILE, numbers=dict(evil))
+        replace(one, title=HOSTILE, sentence=HOSTILE, rule=HOSTILE, numbers=dict(evil))
         for one in diagnosis.checks
     )
     return replace(
@@ -153,6 +153,7 @@ def _run(place: int, size: int, examples: int) -> RunContent:
     found = _assessment(place, examples)
     return RunContent(
         name=name,
+        folder=f"runs/{name}",
         classes=CLASSES,
         assessment=found,
         diagnosis=None if verdict is None else _diagnosis(verdict),
@@ -223,7 +224,7 @@ def _diagnosis(verdict: Verdict) -> Diagnosis:
             rule="masked if the margin attack is at least 10 points stronger, suspicious from 4 points on",
             numbers={"cross_entropy": 0.562, "margin": 0.187, "difference": 0.375, "examples": 200},
             excess=3.75 if verdict == "masked" else 0.3,
-            advice="soar evaluate RUN --attacks standard" if verdict != "sound" else "",
+            advice=("autoattack", "transfer") if verdict != "sound" else (),
         ),
         CheckResult(
             check="gradients",

@@ -12,6 +12,7 @@ from soar.attacks.pgd import FGSM, PGD
 from soar.attacks.record import Outcomes
 from soar.attacks.simba import SimBA
 from soar.attacks.square import Square
+from soar.attacks.straight_through import straight_through
 from soar.attacks.transfer import Transfer
 from soar.prediction import predict
 
@@ -36,4 +37,5 @@ __all__ = [
     "perturb",
     "predict",
     "run",
+    "straight_through",
 ]

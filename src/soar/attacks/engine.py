@@ -16,14 +16,14 @@ from torch import Tensor, nn
 
 from soar import values
 from soar.attacks.attack import Attack, Examples, S, require_attack
-from soar.attacks.oracle import precise, query_model, reaches_goal
+from soar.attacks.oracle import logits_at, precise, query_model, reaches_goal
 from soar.attacks.queue import Queue, QueueEntry
 from soar.attacks.record import Outcomes, Record
 from soar.attacks.states import cut, join, select, size
 from soar.errors import UserError
 from soar.inputs import check_batch_size, check_images, check_numbers
 from soar.model_state import placement, probing, require_module
-from soar.prediction import as_input, knowing, logits_of, predict
+from soar.prediction import as_input, knowing, predict
 from soar.threat import Threat, require_threat
 
 
@@ -65,7 +65,7 @@ def run(
     neither on the batch size nor on the other examples. The model is used in eval mode and left as it was.
 
     Args:
-        model: any module that maps images in [0, 1] to logits
+        model: any module that maps images in [0, 1] to logits; a `PerExample` needs `clean_logits`
         attack: the recipe to follow
         threat: what the adversary may do
         images: float in [0, 1], or uint8
@@ -255,7 +255,7 @@ class _Session(Generic[S]):
         if not len(places) or (self.judge is None and torch.equal(projected, claimed)):
             return points, logits, fooled
         with torch.no_grad():
-            answers = precise(logits_of(self.judge or self.model, projected)).to(logits.dtype)
+            answers = logits_at(self.judge or self.model, projected, some).to(logits.dtype)
         once = torch.ones_like(places)
         self.record.spend(some.row, once, 0 * once)
         return (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -12,6 +15,25 @@ from soar.errors import UserError, shown
 from soar.model_state import probing
 from soar.prediction import logits_of
 from soar.threat import Threat
+
+
+class PerExample(nn.Module):
+    """A model that is another one for every example, such as one network with a head for each."""
+
+    @abstractmethod
+    def forward(self, x: Tensor, rows: Tensor) -> Tensor:
+        """Return logits.
+
+        Args:
+            x: points, perhaps several of one example
+            rows: the example that each belongs to, by its position among the images that the engine was given
+        """
+
+
+def logits_at(model: nn.Module, points: Tensor, examples: Examples) -> Tensor:
+    """Return a model's logits at points of some examples, in the precision in which losses are compared."""
+    asked = partial(model, rows=examples.row) if isinstance(model, PerExample) else model
+    return precise(logits_of(asked, points))
 
 
 def query_model(
@@ -36,7 +58,7 @@ def query_model(
         points = threat.project(points, x) if attack.stays_inside else points.clamp(0, 1)
     with torch.set_grad_enabled(gradient):
         points.requires_grad_(gradient)
-        logits = precise(logits_of(model, points))
+        logits = logits_at(model, points, state.examples)
         loss = _checked_loss(attack.score(logits, state), logits)
         at_points = _gradient(loss, points) if gradient else None
     return points.detach(), Answer(logits.detach(), loss.detach(), at_points)

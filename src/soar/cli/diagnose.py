@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.cli.common import add_machine_flags, set_up_machine
-from soar.cli.target import add_target_flags, result_file, target
+from soar.cli.target import add_target_flags, result_file, target, target_words
 from soar.errors import UserError
 
 if TYPE_CHECKING:
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
 
     from soar.evaluation.target import Target
 
-DESCRIPTION = "Look for gradient masking: seven checks, their numbers, and a verdict."
+DESCRIPTION = "Look for gradient masking: nine checks, their numbers, and a verdict."
 EXAMPLES = 200
+# Each takes as long as an attack.
+MOST_SOURCES = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="RUN",
         help="another run on the same data, whose adversarial images are tried on this one (may be repeated)",
+    )
+    parser.add_argument(
+        "--features",
+        metavar="NAME",
+        help="the module of the model whose output is taken for its features, such as layer4 (default: what"
+        " its last linear layer takes)",
     )
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="default: RUN/diagnosis.json, or the next free name"
@@ -54,15 +63,35 @@ def run(arguments: argparse.Namespace) -> int:
             model.to(world.device(device))
         say = print if world.is_main and not arguments.quiet else lambda _: None
         try:
-            found = diagnose_target(given, sources=sources, journal=journal, say=say)
+            found = diagnose_target(
+                given, sources=sources, features=arguments.features, journal=journal, say=say
+            )
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
         if world.is_main:
-            Console().print(verdict_table(found, str(arguments.run_folder or "RUN")))
+            Console().print(verdict_table(found, target_words(arguments), _neighbors(arguments, given)))
             found.save(output)
             remove_journals(journal)
             print(f"saved {output}")
     return 0
+
+
+def _neighbors(arguments: argparse.Namespace, given: Target) -> list[str]:
+    """Return the other runs beside this one on data of the same name, of which none was used as a source."""
+    from soar import runs
+
+    if arguments.run_folder is None:
+        return []
+    own, found = arguments.run_folder.resolve(), []
+    for path in sorted(arguments.run_folder.parent.iterdir()):
+        try:
+            other = runs.find(path)
+        except UserError:
+            continue
+        is_used = path.resolve() in (own, *(source.resolve() for source in arguments.source))
+        if not is_used and given.data_name.startswith(f"{other.recipe.data.name} ("):
+            found.append(shlex.quote(str(path)))
+    return found[:MOST_SOURCES]
 
 
 def _sources(arguments: argparse.Namespace, given: Target) -> dict[str, nn.Module]:

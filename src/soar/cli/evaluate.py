@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar.cli.common import add_machine_flags, set_up_machine
-from soar.cli.target import add_target_flags, result_files, target
+from soar.cli.target import add_target_flags, result_files, target, target_words
 from soar.errors import UserError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
         if world.is_main:
             certificates = _certificates(arguments, given)
-            _save(found, certificates, outputs, journal)
+            _save(arguments, found, certificates, outputs, journal)
             for one, certificate in product(found, certificates):
                 check(certificate, one)
     return 0
@@ -98,10 +98,15 @@ def _evaluate(
 
 
 def _save(
-    found: tuple[Assessment, ...], certificates: list[Certificate], outputs: list[Path], journal: Path
+    arguments: argparse.Namespace,
+    found: tuple[Assessment, ...],
+    certificates: list[Certificate],
+    outputs: list[Path],
+    journal: Path,
 ) -> None:
     from rich.console import Console
 
+    from soar import epsilon
     from soar.evaluation.first_look import one_line
     from soar.evaluation.journal import remove_journals
     from soar.evaluation.table import curve, protocol, table
@@ -115,7 +120,8 @@ def _save(
     for line in [*(f"note: {note}" for note in found[0].notes), *protocol(found[0])]:
         print(line)
     for one in found:
-        if one.diagnosis is not None and (line := one_line(one.diagnosis)):
+        words = target_words(arguments, epsilon.show(one.threat.eps) if len(found) > 1 else None)
+        if one.diagnosis is not None and (line := one_line(one.diagnosis, words)):
             print(line if len(found) == 1 else f"{one.threat}: {line}")
     # Last: what cannot be saved has at least been shown.
     for one, output in zip(found, outputs, strict=True):

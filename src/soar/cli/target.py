@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -88,6 +89,27 @@ def target(arguments: argparse.Namespace, *, examples: int | None = None) -> Tar
     """
     count: int | None = examples if arguments.examples is None else arguments.examples
     return _external(arguments, count) if arguments.model else _from_run(arguments, count)
+
+
+def target_words(arguments: argparse.Namespace, eps: str | None = None) -> str:
+    """Return the model, the data and the threat as another command takes them.
+
+    Args:
+        arguments: with the flags of `add_target_flags`
+        eps: one radius, where several were given
+
+    >>> from argparse import Namespace
+    >>> rest = dict.fromkeys(("weights", "checkpoint", "data", "norm", "root"))
+    >>> target_words(Namespace(run_folder=Path("my runs/a"), model=None, split="test", eps=["8/255"], **rest))
+    "'my runs/a' --eps 8/255"
+    """
+    words = [] if arguments.run_folder is None else [str(arguments.run_folder)]
+    chosen = eps or (arguments.eps[0] if arguments.eps else None)
+    flags = {name: getattr(arguments, name) for name in ("model", "weights", "checkpoint", "data", "norm")}
+    flags |= {"split": None if arguments.split == "test" else arguments.split, "eps": chosen}
+    for name, value in (flags | {"root": arguments.root}).items():
+        words += [] if value is None else [f"--{name}", str(value)]
+    return shlex.join(words)
 
 
 @contextmanager

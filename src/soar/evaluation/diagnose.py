@@ -1,4 +1,4 @@
-"""Is a model robust, or does it only mask its gradients? Seven checks and a verdict."""
+"""Is a model robust, or does it only mask its gradients? Nine checks and a verdict."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ from pathlib import Path
 from torch import nn
 
 from soar.environment import environment
-from soar.evaluation.checks import SharedAttacks, budgets, comparisons, consistency, gradients, taylor
+from soar.evaluation.checks import (
+    SharedAttacks,
+    budgets,
+    climb,
+    comparisons,
+    consistency,
+    gradients,
+    taylor,
+    worst_case,
+)
 from soar.evaluation.diagnosis import Check, CheckResult, Diagnosis
 from soar.evaluation.examples import Data
+from soar.evaluation.features import find_features
 from soar.evaluation.first_look import NO_CORRECT
 from soar.evaluation.inspection import SpareOutputsWarning, spare_outputs
 from soar.evaluation.target import Target
@@ -28,8 +38,11 @@ CHECKS: dict[str, tuple[Check, Callable[[SharedAttacks], CheckResult]]] = {
         (comparisons.LOSSES, comparisons.examine_losses),
         (comparisons.TEMPERATURE, comparisons.examine_temperature),
         (taylor.TAYLOR, taylor.examine),
+        (climb.CLIMB, climb.examine),
         (budgets.BUDGETS, budgets.examine),
         (comparisons.BLACK_BOX, comparisons.examine_black_box),
+        # The last one, since it looks at what all others have run.
+        (worst_case.WORST_CASE, worst_case.examine),
     )
 }
 """every check by its name, the cheap ones first"""
@@ -41,6 +54,7 @@ def diagnose(
     threat: Threat,
     *,
     sources: Mapping[str, nn.Module] | None = None,
+    features: str | None = None,
     seed: int = 0,
     batch_size: int = 128,
     name: str = "model",
@@ -60,6 +74,8 @@ def diagnose(
         data: a split, images (uint8, or float in [0, 1]) and labels, or a torch Dataset or DataLoader of them
         threat: what the adversary may do
         sources: other networks, by name, whose adversarial points are tried on this one
+        features: the name of the module whose output is taken for the model's features, such as "layer4"; by
+            default they are what its last layer takes
         seed: seed of all random numbers
         batch_size: how many examples are evaluated at once
         name: what to call the model in the record
@@ -70,7 +86,7 @@ def diagnose(
         say: takes a line for the reader after every check
 
     Raises:
-        UserError: if the data or the model's outputs cannot be used
+        UserError: if the data, the model's outputs or the features cannot be used
 
     >>> import torch
     >>> from soar.threat import Linf
@@ -89,13 +105,14 @@ def diagnose(
         data_name=data_name,
         weights=weights,
     )
-    return diagnose_target(target, sources=sources, journal=journal, say=say)
+    return diagnose_target(target, sources=sources, features=features, journal=journal, say=say)
 
 
 def diagnose_target(
     target: Target,
     *,
     sources: Mapping[str, nn.Module] | None = None,
+    features: str | None = None,
     journal: Path | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
@@ -104,19 +121,24 @@ def diagnose_target(
     Args:
         target: the model, its examples and the threat
         sources: other networks, by name, whose adversarial points are tried on this one
+        features: the name of the module whose output is taken for the model's features, such as "layer4"; by
+            default they are what its last layer takes
         journal: a file for what is found on the way
         say: takes a line for the reader after every check
 
     Raises:
-        UserError: if the model's outputs cannot be evaluated
+        UserError: if the model's outputs cannot be evaluated, or the model has no such features
     """
     for source in (sources or {}).values():
         require_module(source)
+    if features is not None:
+        # A wrong name is told before the attacks begin.
+        find_features(target.model, target.x[:2], features)
     spare = spare_outputs(target.logits.shape[1], target.labels, target.class_names)
     if spare is not None:
         # The line that the user wrote is the one that called `diagnose`.
         warnings.warn(str(spare), SpareOutputsWarning, stacklevel=3)
-    shared = SharedAttacks(target=target, sources=sources or {}, journal=journal)
+    shared = SharedAttacks(target=target, sources=sources or {}, journal=journal, features=features)
     results = []
     for check, examine in CHECKS.values():
         # All but this one attack or differentiate at images that are correctly classified.

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from soar import values
 from soar.errors import printable
+from soar.evaluation.advice import as_command, as_python
 from soar.evaluation.files import plain_fields, read_json, write_json
-from soar.evaluation.interval import paired
-from soar.evaluation.shapes import Verdict as Verdict
+from soar.evaluation.shapes import AdviceKind as AdviceKind
 from soar.evaluation.table import as_html, as_text, verdict_table
+from soar.evaluation.thresholds import SEVERITY as SEVERITY
+from soar.evaluation.thresholds import Judgment as Judgment
+from soar.evaluation.thresholds import Thresholds as Thresholds
+from soar.evaluation.thresholds import Verdict as Verdict
+from soar.evaluation.thresholds import severity as severity
 from soar.threat import Threat, threat
 from soar.weights import Weights
 
-# A check that could not be run might have found anything, so a model that misses one is not called sound;
-# what another check did find against it still counts.
-SEVERITY: dict[Verdict, int] = {"sound": 0, "inconclusive": 1, "suspicious": 2, "masked": 3}
 KIND = "diagnosis"
-FORMAT = 3
+FORMAT = 4
+LOST_IN = "lost in module"
+"""what the module without a gradient is called among the numbers of a check"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +39,8 @@ class CheckResult:
         rule: the rule that was applied, with its thresholds
         numbers: everything that was measured, by name; shares from 0 to 1
         excess: how far the decisive number lies beyond its threshold, as a ratio; 1 is the threshold
-        advice: what to run next, where the finding calls for it
+        advice: what to do next, the most likely help first, where the finding calls for it
+        alternatives: what other images may show, where the interval of the decisive number holds a threshold
     """
 
     check: str
@@ -47,7 +50,8 @@ class CheckResult:
     rule: str
     numbers: dict[str, float | int | str | None] = field(default_factory=dict)
     excess: float = 0.0
-    advice: str = ""
+    advice: tuple[AdviceKind, ...] = ()
+    alternatives: tuple[Verdict, ...] = ()
 
     @property
     def was_run(self) -> bool:
@@ -75,7 +79,7 @@ class Check:
         sentence: str,
         numbers: dict[str, float | int | str | None],
         *,
-        advice: str = "soar evaluate RUN --attacks standard",
+        advice: Sequence[AdviceKind] = ("autoattack",),
         rule: str = "",
     ) -> CheckResult:
         """Return the result of this check.
@@ -84,7 +88,7 @@ class Check:
             judgment: what follows from the numbers
             sentence: the same in plain words
             numbers: everything that was measured, by name
-            advice: what to run next, unless the finding is "sound"
+            advice: what to do next, the most likely help first, unless the finding is "sound"
             rule: the rule that was applied, where it is not the check's own
         """
         return CheckResult(
@@ -95,91 +99,13 @@ class Check:
             rule=rule or self.rule,
             numbers=numbers,
             excess=judgment.excess,
-            advice="" if judgment.finding == "sound" else advice,
+            advice=() if judgment.finding == "sound" else tuple(advice),
+            alternatives=judgment.alternatives,
         )
 
     def skipped(self, why: str) -> CheckResult:
         """Return the result of this check where it could not be run."""
-        return self.result(Judgment("inconclusive", 0.0), f"Could not be checked: {why}.", {}, advice="")
-
-
-@dataclass(frozen=True)
-class Judgment:
-    """A finding, and how far beyond its threshold the number lies."""
-
-    finding: Verdict
-    excess: float
-
-    @property
-    def severity(self) -> tuple[int, float]:
-        """What the most severe of several judgments is found by."""
-        return SEVERITY[self.finding], self.excess
-
-
-@dataclass(frozen=True, kw_only=True)
-class Thresholds:
-    """From where on a share of the examples counts against a model.
-
-    A share counts only if it reaches a threshold and the lower end of its 95% interval reaches half of it,
-    so that a handful of examples raises no alarm.
-
-    Args:
-        suspicious: from here on the finding is suspicious
-        masked: from here on it is masked; without it the finding is never worse than suspicious
-
-    >>> limits = Thresholds(suspicious=0.06, masked=0.12)
-    >>> limits.judge(0.36, 0.30), limits.judge(0.09, 0.04), limits.judge(0.09, 0.01).finding
-    (Judgment(finding='masked', excess=3.0), Judgment(finding='suspicious', excess=1.33), 'sound')
-    """
-
-    suspicious: float
-    masked: float = math.inf
-
-    def judge(self, share: float, low: float) -> Judgment:
-        """Return what a share means.
-
-        Args:
-            share: the share of examples that counts against the model
-            low: the lower end of its interval
-        """
-        limits: dict[Verdict, float] = {"masked": self.masked, "suspicious": self.suspicious}
-        for finding, limit in limits.items():
-            excess = min(share / limit, low / (limit / 2))
-            if excess >= 1:
-                return Judgment(finding, round(excess, 2))
-        return Judgment("sound", round(max(0.0, excess), 2))
-
-    def compare(self, before: Tensor, after: Tensor) -> tuple[Judgment, dict[str, float | int | str | None]]:
-        """Compare what one attack leaves with what another leaves of the same examples.
-
-        Where the other leaves less than half, the first was wrong about most of what it left, and the
-        threshold of suspicion is enough to call the model masked.
-
-        Args:
-            before: which examples are robust under the attack that may be misled
-            after: which are robust under the attack that is not misled in that way
-
-        Returns:
-            What follows, and the difference with its interval for the record.
-        """
-        difference, low, high = paired(before, after)
-        limits = self
-        if not math.isinf(self.masked) and int(after.sum()) < int(before.sum()) / 2:
-            limits = replace(self, masked=self.suspicious)
-        return limits.judge(difference, low), {"difference": difference, "low": low, "high": high}
-
-    @property
-    def rule(self) -> str:
-        """The thresholds in words.
-
-        >>> Thresholds(suspicious=0.06, masked=0.12).rule
-        'from 6 points on suspicious, from 12 points on masked, if the 95% interval begins at half of that'
-        """
-        masked = "" if math.isinf(self.masked) else f", from {100 * self.masked:g} points on masked"
-        return (
-            f"from {100 * self.suspicious:g} points on suspicious{masked},"
-            " if the 95% interval begins at half of that"
-        )
+        return self.result(Judgment("inconclusive", 0.0), f"Could not be checked: {why}.", {}, advice=())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,21 +150,59 @@ class Diagnosis:
         return tuple(one for one in self.checks if one.finding in ("suspicious", "masked"))
 
     @property
+    def is_at_threshold(self) -> bool:
+        """Whether the verdict on other images of the same kind may well be another one.
+
+        That is so where a number lies at a threshold of its check and the verdict follows from that check.
+        """
+        verdict = SEVERITY[self.verdict]
+        for place, one in enumerate(self.checks):
+            rest = [SEVERITY[other.finding] for at, other in enumerate(self.checks) if at != place]
+            if any(max(SEVERITY[finding], *rest, 0) != verdict for finding in one.alternatives):
+                return True
+        return False
+
+    @property
     def summary(self) -> str:
         """The most severe finding against the model in a sentence, or that there is none."""
+        close = " It is at the threshold: more images would decide." if self.is_at_threshold else ""
+        return self._reason() + close
+
+    def _reason(self) -> str:
         if self.against:
             return self.against[0].sentence
         count, run = len(self.checks), sum(one.was_run for one in self.checks)
         if not run:
             return "No check could be made, so nothing is known."
+        if self.verdict == "inconclusive" and self.checks[0].numbers:
+            return self.checks[0].sentence
         if run < count:
             return f"{count - run} of {count} checks could not be made, so it cannot be called sound."
         return f"None of {run} checks speaks against it."
 
     @property
+    def kinds(self) -> tuple[AdviceKind, ...]:
+        """The kinds of advice of all checks, the most urgent first."""
+        return tuple(dict.fromkeys(kind for one in self.checks for kind in one.advice))
+
+    @property
+    def module(self) -> str:
+        """The module in which the gradient is lost, where a check has found it."""
+        return next((str(one.numbers[LOST_IN]) for one in self.checks if one.numbers.get(LOST_IN)), "")
+
+    @property
     def advice(self) -> tuple[str, ...]:
-        """What to run next, the most urgent first."""
-        return tuple(dict.fromkeys(one.advice for one in self.checks if one.advice))
+        """What to do next, the most urgent first, in Python."""
+        return tuple(as_python(kind, self.module) for kind in self.kinds)
+
+    def commands(self, target: str, sources: Sequence[str] = ()) -> tuple[str, ...]:
+        """Return what to do next, the most urgent first, on the command line.
+
+        Args:
+            target: the run folder, or the flags that name the model, as the commands take them
+            sources: other run folders, from which attacks may be transferred
+        """
+        return tuple(as_command(kind, target, sources, self.module) for kind in self.kinds)
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as it is stored."""
@@ -247,10 +211,14 @@ class Diagnosis:
     @staticmethod
     def from_dict(stored: dict[str, Any]) -> Diagnosis:
         """Restore what `as_dict` returned."""
+        checks = [
+            CheckResult(**one | {name: tuple(one[name]) for name in ("advice", "alternatives")})
+            for one in stored["checks"]
+        ]
         kept = {name: value for name, value in stored.items() if name not in ("format", "kind", "verdict")}
         restored = {
             "threat": threat(**stored["threat"]),
-            "checks": tuple(CheckResult(**one) for one in stored["checks"]),
+            "checks": tuple(checks),
             "weights": stored["weights"] and Weights.from_dict(stored["weights"]),
         }
         return Diagnosis(**kept | restored)

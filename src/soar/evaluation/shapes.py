@@ -15,6 +15,21 @@ from msgspec import Meta
 _LARGEST = 2**53 - 1
 
 Verdict = Literal["sound", "inconclusive", "suspicious", "masked"]
+AdviceKind = Literal[
+    "straight through",
+    "average",
+    "scaling",
+    "softmax",
+    "batch",
+    "modes",
+    "state",
+    "adaptive",
+    "restarts",
+    "autoattack",
+    "square",
+    "transfer",
+    "diagnose",
+]
 NoteKind = Literal["probabilities", "random", "state", "batch", "modes", "outputs", "other"]
 Plain = bool | int | float | str | None
 Flags = Annotated[str, Meta(pattern="^[01]*$")]
@@ -67,13 +82,14 @@ class CheckShape(_Shape):
     rule: str
     numbers: dict[str, Plain]
     excess: float
-    advice: str
+    advice: list[AdviceKind]
+    alternatives: list[Verdict]
 
 
 class DiagnosisShape(_RecordShape):
     """Checks for gradient masking in one model, the most severe finding first."""
 
-    format: Literal[3]
+    format: Literal[4]
     kind: Literal["diagnosis"]
     verdict: Verdict
     is_complete: bool

@@ -181,12 +181,14 @@ def protocol(assessment: Assessment) -> list[str]:
     return lines
 
 
-def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
+def verdict_table(found: Diagnosis, target: str = "", sources: Sequence[str] = ()) -> Group:
     """Return what is printed: one block for each check, the most severe finding first.
 
     Args:
         found: the diagnosis
-        run: the run folder to name in what should be run next
+        target: the run folder or the flags that name the model, for commands to run next; without it, what to
+            do next is worded for Python
+        sources: other run folders, from which attacks may be transferred
     """
     from rich.console import Group
     from rich.padding import Padding
@@ -207,9 +209,12 @@ def verdict_table(found: Diagnosis, run: str = "RUN") -> Group:
     verdict = found.verdict
     word = Text(verdict, style=STYLES[verdict])
     lines += [Text(), Text("verdict: ") + word + Text(f" - {MEANING[verdict]}")]
+    if found.is_at_threshold:
+        lines.append(Text("at the threshold: more images would decide"))
     if not found.is_complete:
         lines.append(Text("this is a first look; soar diagnose runs all checks"))
-    lines += [_as_it_is(f"next: {advice.replace('RUN', run, 1)}") for advice in found.advice]
+    following = found.commands(target, sources) if target else found.advice
+    lines += [_as_it_is(f"next: {advice}") for advice in following]
     return Group(*lines)
 
 

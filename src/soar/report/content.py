@@ -34,6 +34,8 @@ class RunContent:
     """Everything that a report shows of one run."""
 
     name: str
+    folder: str
+    """the run folder, as a command takes it"""
     classes: tuple[str, ...]
     assessment: Assessment
     diagnosis: Diagnosis | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -87,6 +88,7 @@ def gather(
     return RunContent(
         # A link names a run of the cache, whose own name is a hash.
         name=Path(os.path.abspath(run.path)).name,
+        folder=shlex.quote(str(run.path)),
         classes=target.class_names,
         assessment=found,
         diagnosis=diagnosis or found.diagnosis,

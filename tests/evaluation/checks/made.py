@@ -116,9 +116,14 @@ class Told(SharedAttacks):
     def robust(
         self, attack: Attack[Any], *, threat: Threat | None = None, temperature: float = 1.0
     ) -> Tensor:
-        share = self.leaves(attack, threat or self.target.threat, temperature)
+        limits = threat or self.target.threat
         count = len(self.target)
-        return torch.arange(count) < round(share * count)
+        robust = torch.arange(count) < round(self.leaves(attack, limits, temperature) * count)
+        key = (repr(attack), str(limits), temperature)
+        if key not in self._known:
+            self._known[key] = robust
+            self._keep(attack, limits, temperature, robust)
+        return robust
 
 
 def told(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from soar.attacks import Attack, Square, Transfer
-from soar.evaluation.checks import ON_CROSS_ENTROPY, ON_MARGINS, comparisons
+from soar.evaluation.checks import APGD_DLR, ON_CROSS_ENTROPY, ON_MARGINS, comparisons
 from soar.losses import margin
 from soar.threat import Threat
 from tests.evaluation.checks.made import Behind, Linear, Wall, rounded, shared, told
@@ -15,7 +15,7 @@ from tests.evaluation.checks.made import Behind, Linear, Wall, rounded, shared, 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_on_a_linear_model_all_attacks_are_exact(norm: str) -> None:
     found = comparisons.examine_losses(shared(Linear(classes=2), norm=norm))
-    assert found.finding == "sound" and found.advice == ""
+    assert found.finding == "sound" and found.advice == ()
     assert found.numbers["all on margins"] == 0.5 == found.numbers["all on cross-entropy"]
 
 
@@ -33,7 +33,7 @@ def test_a_saturated_softmax_hides_the_way_from_cross_entropy_only() -> None:
     assert found.finding == "masked" and "not the network" in found.sentence
     assert found.numbers["all on margins"] == 0.5
     assert found.numbers["PGD-20"] > 0.8  # type: ignore[operator]
-    assert "--attacks standard" in found.advice
+    assert found.advice == ("scaling", "autoattack")
 
 
 def _leave(entropy: float, margins: float) -> Any:
@@ -66,6 +66,20 @@ def test_both_sides_have_the_same_budget() -> None:
         return sum(attack.budget * attack.entries(10) for attack in several)
 
     assert budget(ON_CROSS_ENTROPY) == budget(ON_MARGINS)
+
+
+def test_where_only_targets_help_the_loss_is_not_blamed() -> None:
+    def leaves(attack: Attack[Any], threat: Threat, temperature: float) -> float:
+        return 0.2 if attack == APGD_DLR else 0.5
+
+    found = comparisons.examine_losses(told(leaves))
+    assert found.finding == "masked" and found.sentence == (
+        "Attacks on margins leave 20.0% where those on the cross-entropy leave 50.0%, and PGD-20 margin"
+        " leaves 50.0%: only an attack with targets finds the way."
+    )
+    assert found.advice[0] == "adaptive"
+    gain = comparisons.judge_loss_gain(told(leaves))
+    assert gain.finding == "sound"
 
 
 def test_the_sentence_names_what_each_side_leaves() -> None:
@@ -124,16 +138,17 @@ def test_the_rule_of_softening(before: float, after: float, finding: str) -> Non
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_nothing_beats_the_gradients_of_a_linear_model(norm: str) -> None:
     found = comparisons.examine_black_box(
-        shared(Linear(classes=2), norm=norm, sources={"itself": Linear(classes=2)}), queries=200
+        shared(Linear(classes=2), norm=norm, sources={"itself": Linear(classes=2)}),
+        square=Square(queries=200),
     )
     assert found.finding == "sound" and found.excess == 0
     assert found.numbers["white-box"] == 0.5
     assert found.numbers["PGD-20 from itself"] == 0.5
-    assert found.advice == "" and "No other network" not in found.sentence
+    assert found.advice == () and "No other network" not in found.sentence
 
 
 def test_square_breaks_what_rounding_hides() -> None:
-    found = comparisons.examine_black_box(shared(Behind(rounded), broken=0.9), queries=200)
+    found = comparisons.examine_black_box(shared(Behind(rounded), broken=0.9), square=Square(queries=200))
     assert found.finding == "masked" and "Square-200" in found.sentence
     assert found.numbers["white-box"] > 0.75  # type: ignore[operator]
     assert found.numbers["Square-200"] < 0.6  # type: ignore[operator]
@@ -141,7 +156,8 @@ def test_square_breaks_what_rounding_hides() -> None:
 
 def test_points_of_another_network_pass_a_wall() -> None:
     """The wall turns every search back; who comes from elsewhere need not climb it."""
-    found = comparisons.examine_black_box(shared(Wall(), sources={"linear": Linear(classes=2)}), queries=50)
+    under = shared(Wall(), sources={"linear": Linear(classes=2)})
+    found = comparisons.examine_black_box(under, square=Square(queries=50))
     assert found.finding == "masked" and "from linear" in found.sentence
     assert found.numbers["PGD-20 from linear"] == 0.5
 
@@ -149,7 +165,7 @@ def test_points_of_another_network_pass_a_wall() -> None:
 def test_without_another_network_it_says_so() -> None:
     found = comparisons.examine_black_box(told(_white_and_square(white=0.5, square=0.6)))
     assert found.finding == "sound"
-    assert "No other network was given" in found.sentence and "--source" in found.advice
+    assert "No other network was given" in found.sentence and found.advice == ("transfer",)
 
 
 def _white_and_square(*, white: float, square: float, transfer: float = 1.0) -> Any:
@@ -179,7 +195,9 @@ def test_the_rule_of_black_boxes(white: float, square: float, transfer: float, f
 
 
 def test_the_queries_are_those_asked_for() -> None:
-    found = comparisons.examine_black_box(told(_white_and_square(white=0.5, square=0.5)), queries=77)
+    found = comparisons.examine_black_box(
+        told(_white_and_square(white=0.5, square=0.5)), square=Square(queries=77)
+    )
     assert "Square-77" in found.numbers
     assert (
         "Square-1000" in comparisons.examine_black_box(told(_white_and_square(white=0.5, square=0.5))).numbers

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,9 @@ from soar.evaluation.checks.gradients import (
     is_lost,
     rounding,
 )
+from soar.evaluation.checks.lost import lost_in
 from soar.evaluation.target import Target
+from soar.evaluation.thresholds import Judgment
 from soar.model_state import placement
 from soar.threat import L2, Linf, Threat
 from tests.evaluation.checks.made import Behind, Linear, images, rounded, shared
@@ -25,6 +28,7 @@ GOOD = GradientNumbers(
     examples=500,
     precision="float32",
     zero=0.0,
+    margin_zero=0.0,
     vanishing=0.0,
     saturated=0.0,
     only_margin=0.0,
@@ -37,25 +41,67 @@ GOOD = GradientNumbers(
     confidence_pgd1=0.8,
     confidence_pgd1_std=0.1,
 )
+GAIN, NOTHING = Judgment("masked", 2.0), Judgment("sound", 0.1)
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_a_linear_model_is_sound(norm: str) -> None:
     found = gradients.examine(shared(Linear(), norm=norm))
-    assert found.finding == "sound" and found.excess == 0 and found.advice == ""
+    assert found.finding == "sound" and found.excess == 0 and found.advice == ()
     assert found.numbers["examples"] == 80
 
 
 def test_a_saturated_model_is_masked_by_its_loss() -> None:
     found = gradients.examine(shared(Linear(factor=1e4)))
     assert found.finding == "masked" and "the loss stops attacks" in found.sentence
-    assert "standard" in found.advice and found.excess > 1
+    assert found.advice == ("scaling", "autoattack") and found.excess > 1
 
 
 def test_a_rounding_model_is_masked_by_itself() -> None:
     found = gradients.examine(shared(Behind(rounded)))
-    assert found.finding == "masked" and "the model itself hides it" in found.sentence
-    assert "square" in found.advice
+    assert found.finding == "masked" and "the model hides it" in found.sentence
+    assert found.advice[0] == "straight through" and "square" in found.advice
+
+
+def thresholded(x: Tensor) -> Tensor:
+    """Keep one bit per pixel: where no pixel is near 0.5, the model is constant around every image."""
+    return (x > 0.5).to(x)
+
+
+def far_from_half(count: int = 80) -> Tensor:
+    return images(count) + 0.2 * (images(count) - 0.5).sign()
+
+
+def test_a_model_that_is_constant_around_every_image_is_not_called_masked() -> None:
+    model, x = Behind(thresholded), far_from_half(20)
+    target = Target(model=model, data=(x, model(x).argmax(dim=1).detach()), threat=Linf("0.1"))
+    found = gradients.examine(SharedAttacks(target=target))
+    assert found.finding == "inconclusive" and "gradient attacks say nothing here" in found.sentence
+    assert found.numbers["margin_zero"] == 1
+
+
+class Layered(nn.Sequential):
+    """Rounded pixels, as a module of its own within another one."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
+        class Change(nn.Module):
+            def forward(self, x: Tensor) -> Tensor:
+                return change(x)
+
+        super().__init__(nn.Sequential(nn.Identity(), Change()), Linear())
+
+
+@pytest.mark.parametrize(
+    "change", [rounded, torch.Tensor.detach, thresholded], ids=["rounded", "detached", "thresholded"]
+)
+def test_the_module_that_loses_the_gradient_is_named(change: Callable[[Tensor], Tensor]) -> None:
+    assert lost_in(shared(Layered(change), count=10).target) == "0.1"
+
+
+@pytest.mark.parametrize("model", [Linear(), Behind(rounded), Behind(torch.Tensor.detach), Linear(1e4)])
+def test_no_module_is_named_where_none_loses_the_gradient(model: nn.Module) -> None:
+    assert lost_in(shared(model, count=10).target) == ""
+    assert not any(one._forward_hooks or one._forward_pre_hooks for one in model.modules())
 
 
 @pytest.mark.parametrize(
@@ -65,6 +111,9 @@ def test_a_rounding_model_is_masked_by_itself() -> None:
         ({"zero": 0.01, "vanishing": 0.01}, "sound"),
         ({"zero": 0.03, "vanishing": 0.03}, "suspicious"),
         ({"zero": 0.25, "vanishing": 0.25}, "masked"),
+        ({"margin_zero": 0.01}, "sound"),
+        ({"margin_zero": 0.03}, "suspicious"),
+        ({"margin_zero": 0.25}, "masked"),
         ({"saturated": 0.05}, "sound"),
         ({"saturated": 0.15}, "suspicious"),
         ({"saturated": 1.0}, "suspicious"),
@@ -75,21 +124,40 @@ def test_a_rounding_model_is_masked_by_itself() -> None:
     ],
 )
 def test_the_rule(changes: dict[str, float], finding: str) -> None:
-    found = gradients.judge(replace(GOOD, **changes))  # type: ignore[arg-type]
+    numbers = replace(GOOD, **changes)  # type: ignore[arg-type]
+    found = gradients.judge(numbers, gain=GAIN, way=GAIN)
     assert found.finding == finding
     assert (found.excess >= 1) == (finding != "sound")
     assert bool(found.advice) == (finding != "sound")
 
 
+@pytest.mark.parametrize("changes", [{"saturated": 1.0}, {"vanishing": 1.0}, {"zero": 1.0, "vanishing": 1.0}])
+def test_what_the_loss_loses_counts_only_where_another_loss_gains(changes: dict[str, float]) -> None:
+    numbers = replace(GOOD, **changes)  # type: ignore[arg-type]
+    found = gradients.judge(numbers, gain=NOTHING, way=None)
+    assert found.finding == "sound" and "on other losses find no more" in found.sentence
+    unknown = gradients.judge(numbers, gain=None, way=None)
+    assert unknown.finding == "inconclusive" and "an attack on the margin would show" in unknown.sentence
+
+
+@pytest.mark.parametrize(("way", "words"), [(NOTHING, "no attack without them breaks"), (None, "was run")])
+def test_a_gradient_of_zero_counts_only_where_something_is_found_without(
+    way: Judgment | None, words: str
+) -> None:
+    found = gradients.judge(replace(GOOD, margin_zero=0.9), gain=NOTHING, way=way, module="body.round")
+    assert found.finding == "inconclusive" and words in found.sentence and "'body.round'" in found.sentence
+    assert found.numbers["lost in module"] == "body.round"
+
+
 def test_the_sentence_names_what_is_wrong() -> None:
-    sentence = gradients.judge(replace(GOOD, saturated=0.63, vanishing=0.5)).sentence
+    sentence = gradients.judge(replace(GOOD, saturated=0.63, vanishing=0.5), gain=GAIN, way=None).sentence
     assert sentence == (
         "63.0% of the softmaxes are saturated in float32, so attacks on the cross-entropy see next to no"
-        " gradient there."
+        " gradient there, and other losses find more: the loss stops attacks and not the model."
     )
-    sentence = gradients.judge(replace(GOOD, saturated=0.1, vanishing=0.5, neither=0.5)).sentence
+    sentence = gradients.judge(replace(GOOD, saturated=0.1, vanishing=0.5), gain=GAIN, way=None).sentence
     assert sentence.startswith(
-        "The gradient of the cross-entropy is lost in rounding on 50.0% of the images; so is"
+        "The gradient of the cross-entropy is lost in rounding on 50.0% of the images, and"
     )
 
 
@@ -114,7 +182,7 @@ class Gray(nn.Module):
 
 def test_the_precision_is_that_of_the_logits() -> None:
     found = gradients.examine(shared(Gray()))
-    assert found.numbers["precision"] == "bfloat16" and found.finding == "suspicious"
+    assert found.numbers["precision"] == "bfloat16" and found.numbers["saturated"] > 0.1  # type: ignore[operator]
 
 
 BALL = Linf("0.05")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from soar.attacks import PGD
+from soar.attacks import PGD, Square
 from soar.evaluation.assess import assess
 from soar.evaluation.checks import (
     APGD_DLR,
@@ -13,6 +13,7 @@ from soar.evaluation.checks import (
     Tempered,
     budgets,
     comparisons,
+    worst_case,
 )
 from soar.threat import Linf
 from tests.evaluation.checks.made import Linear, images, shared
@@ -26,12 +27,14 @@ def test_only_what_all_attacks_leave_survives() -> None:
 
 
 def test_checks_share_their_attacks() -> None:
-    """Four on both losses; Square; longer and oftener; two radii; two without a limit; one softened."""
+    """Five white-box ones; Square; longer and oftener; two radii; two without a limit; one softened."""
     under = shared(Linear(factor=100), count=20)
     for examine in (comparisons.examine_losses, comparisons.examine_temperature, budgets.examine):
         examine(under)
-    comparisons.examine_black_box(under, queries=10)
-    assert len(under._known) == 4 + 1 + 2 + 2 + 2 + 1
+    comparisons.examine_black_box(under, square=Square(queries=10))
+    worst_case.examine(under)
+    assert len(under._known) == 4 + 1 + 1 + 2 + 2 + 2 + 1
+    assert len(under.tried) == 4 + 1 + 1 + 2 + 1, "those within eps"
 
 
 def test_labels_tell_the_attacks_apart() -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from soar.evaluation.checks import taylor
-from soar.evaluation.checks.taylor import TaylorNumbers, taylor_numbers
+from soar.evaluation.checks.taylor import StepNumbers, TaylorNumbers, step_numbers, taylor_numbers
 from soar.evaluation.target import Target
 from soar.threat import L2, Linf, Threat
 from tests.evaluation.checks.made import SHAPE, Behind, Linear, images, rounded, shared
@@ -82,9 +82,25 @@ def backwards(x: Tensor) -> Tensor:
 def test_a_gradient_that_misleads_is_suspicious() -> None:
     found = taylor.examine(shared(Behind(backwards)))
     assert found.finding == "suspicious" and found.excess == pytest.approx(4, abs=0.2)
-    assert found.numbers["broken"] == 1 and "does not raise the loss on 100.0%" in found.sentence
+    assert found.numbers["broken"] == 1
+    assert "does not raise the loss as predicted on 100.0%" in found.sentence
     assert found.numbers["kept"] < 0  # type: ignore[operator]
-    assert "restarts" in found.advice
+    assert found.advice[0] == "straight through"
+
+
+def test_a_gradient_that_misleads_is_seen_behind_a_saturated_softmax() -> None:
+    """The cross-entropy predicts nothing there, the margin does."""
+    model = Behind(backwards)
+    model.linear.factor = 1e4
+    found = taylor.examine(shared(model))
+    assert found.finding == "suspicious" and found.numbers["flat"] == 0
+
+
+@pytest.mark.parametrize("factor", [50.0, 1e4])
+def test_large_logits_alone_are_no_evidence(factor: float) -> None:
+    """A step whose predicted rise is lost in rounding says nothing about the gradient."""
+    found = taylor.examine(shared(Linear(factor)))
+    assert found.finding == "sound" and found.numbers["broken"] == 0
 
 
 def exaggerated(x: Tensor) -> Tensor:
@@ -111,7 +127,8 @@ def test_a_kink_right_at_the_image_is_suspicious() -> None:
 @pytest.mark.parametrize("change", [rounded, torch.Tensor.detach], ids=["rounded", "cut"])
 def test_without_a_gradient_nothing_can_be_expanded(change: object) -> None:
     found = taylor.examine(shared(Behind(change)))  # type: ignore[arg-type]
-    assert found.finding == "suspicious" and found.numbers["broken"] == 1
+    assert found.finding == "sound" and found.numbers["broken"] == 0 and found.numbers["flat"] == 1
+    assert "cannot be judged" in found.sentence
     assert found.numbers["curvature"] is None and found.numbers["kept"] is None
 
 
@@ -158,9 +175,19 @@ def test_a_model_that_cannot_be_differentiated_twice_still_has_the_curvature_on_
     ],
 )
 def test_the_rule(broken: float, examples: int, finding: str) -> None:
-    rest = dict.fromkeys(name for name in TaylorNumbers.__annotations__ if name not in ("examples", "broken"))
-    found = taylor.judge(TaylorNumbers(examples=examples, broken=broken, **rest))
+    known = ("examples", "broken", "flat")
+    rest = dict.fromkeys(name for name in TaylorNumbers.__annotations__ if name not in known)
+    found = taylor.judge(TaylorNumbers(examples=examples, broken=broken, flat=0.0, **rest))
+    step = StepNumbers(examples=examples, broken=broken, flat=0.0, kept=1.0)
+    assert taylor.judge(step).finding == found.finding
     assert found.finding == finding and bool(found.advice) == (finding != "sound")
+
+
+def test_the_first_step_alone_is_that_of_the_whole_check() -> None:
+    for model in (Linear(), Linear(factor=50.0), Behind(backwards)):
+        target = shared(model).target
+        step, whole = vars(step_numbers(target)), vars(taylor_numbers(target))
+        assert step == {name: whole[name] for name in step}
 
 
 def test_no_more_than_so_many_images_are_taken() -> None:

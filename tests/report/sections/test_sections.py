@@ -81,14 +81,26 @@ def test_evidence_is_gravest_first_with_rule_numbers_and_advice() -> None:
         "note-",
     ):
         assert part in root.text
-    assert root.all(kind="advice")[0].all("li")[0].text == "soar evaluate RUN --attacks standard"
+    assert root.all(kind="advice")[0].all("li")[0].text == (
+        "run all of AutoAttack: soar evaluate runs/soar-zero-start --attacks standard"
+    )
+
+
+def test_other_runs_of_the_page_are_offered_as_sources() -> None:
+    first, second = made_content(2)
+    (last,) = [line.text for line in read(diagnosis.draw([first, second])).all(kind="advice")[0].all("li")][
+        1:
+    ]
+    assert last.endswith(f": soar diagnose {second.folder} --source {first.folder}")
+    alone = read(diagnosis.draw([second])).text
+    assert "--source " not in alone and "(flag --source)" in alone
 
 
 def test_a_first_look_is_not_taken_for_a_diagnosis() -> None:
     (run,) = made_content(1)
     assert run.diagnosis is not None
     root = read(diagnosis.draw([replace(run, diagnosis=replace(run.diagnosis, is_complete=False))]))
-    assert "sound, at first look" in root.text and "soar diagnose RUN" in root.text
+    assert "sound, at first look" in root.text and f"soar diagnose {run.folder}" in root.text
 
 
 def test_the_weakest_class_comes_first_with_what_it_becomes() -> None:

@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
 from soar import epsilon
 from soar.attacks import PGD
-from soar.evaluation.checks import PGD_CE, SharedAttacks
-from soar.evaluation.diagnosis import Check, CheckResult, Judgment, Thresholds
+from soar.evaluation.checks import LONGER, OFTENER, PGD_CE, SharedAttacks
+from soar.evaluation.checks.comparisons import AGAINST_HIDING
+from soar.evaluation.checks.gradients import has_gradient
+from soar.evaluation.diagnosis import AdviceKind, Check, CheckResult, Judgment, Thresholds, severity
 from soar.evaluation.interval import counted, paired, share_of
 from soar.evaluation.target import Target
 from soar.text import percent
 from soar.threat import L2, Linf, Threat
 
-LONGER = PGD(steps=100)
-OFTENER = PGD(steps=20, restarts=5)
 FACTORS = (2, 4)
 # So many steps cross the whole range two and a half times: every image can be reached. The walk begins at the
 # clean image, because random points of so large a ball are noise, and networks fail on noise in any case.
-STEPS, STEPS_ACROSS = 50, 20
+WITHOUT_A_LIMIT, STEPS_ACROSS = PGD(steps=50, random_start=False), 20
+_MORE: tuple[AdviceKind, ...] = ("restarts", "average")
 
 # Five times the work should find little more; where it finds much, the search had not converged.
 FALL = Thresholds(suspicious=0.05)
 # A larger ball holds the smaller one, so a rise can only come from a search that loses its way.
 RISE = Thresholds(suspicious=0.02, masked=0.1)
-# Nothing survives an attack that may choose any image, if its gradients lead anywhere.
+# Nothing survives an attack that may choose any image, if its gradients lead anywhere. Of two losses one is
+# enough: that the other saturates is seen by comparing them. An image without any gradient is for the check
+# of gradients to judge: there no attack on any loss moves, whether something is hidden or not.
 LEFT = Thresholds(suspicious=0.01, masked=0.05)
 BUDGETS = Check(
     "budgets",
     "More steps, more starts, larger radii",
     f"{LONGER.label} or {OFTENER.label} leaves less than {PGD_CE.label}: {FALL.rule};"
     f" more steps, more starts or a larger radius leave more: {RISE.rule};"
-    f" something survives where any image is allowed: {LEFT.rule}",
+    f" images with a gradient survive PGD on both losses where any image is allowed: {LEFT.rule}",
 )
 
 
@@ -47,6 +51,7 @@ class _Part(NamedTuple):
     """what follows, if it counts against the model"""
     numbers: dict[str, float]
     """by what is added to the label"""
+    advice: tuple[AdviceKind, ...]
 
 
 def examine(shared: SharedAttacks) -> CheckResult:
@@ -56,7 +61,7 @@ def examine(shared: SharedAttacks) -> CheckResult:
         shared: the attacks on the target
     """
     parts = [_effort(shared, LONGER), _effort(shared, OFTENER), *_radii(shared), *_unbounded(shared)]
-    worst = max(parts, key=lambda part: part.judged.severity)
+    worst = max(parts, key=lambda part: severity(part.judged))
     usual = share_of(shared.robust(PGD_CE))
     if worst.judged.finding == "sound":
         shown = ", ".join(f"{part.label} {percent(part.left)}" for part in parts)
@@ -70,16 +75,16 @@ def examine(shared: SharedAttacks) -> CheckResult:
     for part in parts:
         numbers[part.label] = part.left
         numbers |= {f"{part.label} {name}": number for name, number in part.numbers.items()}
-    return BUDGETS.result(worst.judged, sentence, numbers)
+    return BUDGETS.result(worst.judged, sentence, numbers, advice=worst.advice)
 
 
 def _effort(shared: SharedAttacks, attack: PGD) -> _Part:
     """Compare an attack that works harder with the usual one."""
     before, after = shared.robust(PGD_CE), shared.robust(attack)
     fall, low, high = paired(before, after)
-    judged = max(FALL.judge(fall, low), RISE.judge(-fall, -high), key=lambda one: one.severity)
+    judged = max(FALL.judge(fall, low, high), RISE.judge(-fall, -high, -low), key=severity)
     why = "the usual search had not converged" if fall > 0 else "more work finds less, so chance decides"
-    return _Part(attack.label, share_of(after), judged, why, {"fall": fall, "low": low, "high": high})
+    return _Part(attack.label, share_of(after), judged, why, {"fall": fall, "low": low, "high": high}, _MORE)
 
 
 def _radii(shared: SharedAttacks) -> list[_Part]:
@@ -98,7 +103,8 @@ def _radii(shared: SharedAttacks) -> list[_Part]:
         )
         label = f"{PGD_CE.label} at eps {epsilon.show(larger.eps)}"
         numbers = {"rise": rise, "low": low, "high": high}
-        parts.append(_Part(label, share_of(after), RISE.judge(rise, low), why, numbers))
+        judged = RISE.judge(rise, low, high)
+        parts.append(_Part(label, share_of(after), judged, why, numbers, AGAINST_HIDING))
         smaller, before = larger, after
     return parts
 
@@ -112,14 +118,16 @@ def _unbounded(shared: SharedAttacks) -> list[_Part]:
     if len(shared.target.predictions.unique()) < 2:
         return []
     threat = _everything(shared.target)
-    parts = []
+    left = shared.target.correct.clone()
+    left[left.clone()] = has_gradient(shared.target.subset(left))
     for loss in ("ce", "margin"):
-        attack = PGD(steps=STEPS, step_size=threat.eps / STEPS_ACROSS, random_start=False, loss=loss)
-        share, low, high = counted(shared.robust(attack, threat=threat))
-        why = "it may choose any image, so the gradients do not show it the way"
-        judged, numbers = LEFT.judge(share, low), {"low": low, "high": high}
-        parts.append(_Part(f"{attack.label} without a limit", share, judged, why, numbers))
-    return parts
+        left &= shared.robust(
+            replace(WITHOUT_A_LIMIT, step_size=threat.eps / STEPS_ACROSS, loss=loss), threat=threat
+        )
+    share, low, high = counted(left)
+    why = "it may choose any image, so the gradients do not show it the way"
+    label, numbers = f"{WITHOUT_A_LIMIT.label} without a limit", {"low": low, "high": high}
+    return [_Part(label, share, LEFT.judge(share, low, high), why, numbers, AGAINST_HIDING)]
 
 
 def _everything(target: Target) -> Threat:

@@ -12,7 +12,7 @@ from soar.errors import UserError
 from soar.evaluation import inspection
 from soar.evaluation.assessment import Note, NoteKind
 from soar.evaluation.checks import SharedAttacks
-from soar.evaluation.diagnosis import Check, CheckResult, Judgment
+from soar.evaluation.diagnosis import AdviceKind, Check, CheckResult, Judgment
 from soar.model_state import placement, untouched
 from soar.prediction import logits_of
 
@@ -31,29 +31,29 @@ class _Meaning(NamedTuple):
     """What a note means for attacks and what to do about it."""
 
     sentence: str
-    advice: str
+    advice: AdviceKind
 
 
 _MEANINGS: dict[NoteKind, _Meaning] = {
     "random": _Meaning(
         "The model is randomized, so an attack on a single output climbs noise. What it leaves may be luck.",
-        "soar evaluate RUN --attacks rand",
+        "average",
     ),
     "state": _Meaning(
         "The model changes from call to call, so what is attacked is not what is judged.",
-        "make the model's output depend on the image alone, then evaluate it again",
+        "state",
     ),
     "batch": _Meaning(
         "Outputs depend on the other images of the batch, so no image has a robustness of its own.",
-        "give BatchNorm fixed statistics, then evaluate again",
+        "batch",
     ),
     "modes": _Meaning(
         "BatchNorm or Dropout stays in training mode, so it is not the model in use that is attacked.",
-        "let model.eval() reach every layer, then evaluate again",
+        "modes",
     ),
     "probabilities": _Meaning(
         "The model returns probabilities in place of logits, which flattens the losses that attacks climb.",
-        "remove the softmax from the model, then evaluate it again",
+        "softmax",
     ),
 }
 
@@ -75,7 +75,7 @@ def judge(notes: Sequence[Note], *, remark: str = "", numbers: dict[str, int] | 
         Judgment("suspicious", EXCESS) if found else Judgment("sound", 0.0),
         " ".join(filter(None, [*sentences, remark])),
         {**{note.kind: note.message for note in found.values()}, **(numbers or {})},
-        advice=next((_MEANINGS[kind].advice for kind in found), ""),
+        advice=tuple(_MEANINGS[kind].advice for kind in found),
     )
 
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from soar import losses, randomness
 from soar.attacks.pgd import climb, usual_step_length
-from soar.evaluation.checks import SharedAttacks
-from soar.evaluation.diagnosis import Check, CheckResult, Judgment, Thresholds
-from soar.evaluation.interval import wilson
+from soar.evaluation.checks import OFTENER, PGD_CE, PGD_MARGIN, WHITE_BOX, SharedAttacks
+from soar.evaluation.checks.comparisons import (
+    AGAINST_HIDING,
+    BLACK_BOX_LIMITS,
+    LIMITS,
+    judge_loss_gain,
+    without_gradients,
+)
+from soar.evaluation.checks.lost import lost_in
+from soar.evaluation.diagnosis import LOST_IN, Check, CheckResult, Judgment, Thresholds, severity
+from soar.evaluation.interval import counted, wilson
 from soar.evaluation.target import Target
 from soar.model_state import untouched
 from soar.prediction import logits_of
@@ -21,14 +29,16 @@ from soar.threat import Threat
 # A network of ReLUs has a gradient nearly everywhere, so a few examples without any are odd. A fifth of them
 # cannot be chance, and every one passes for robust whatever an attack on this loss does.
 ZEROS = Thresholds(suspicious=0.02, masked=0.2)
-# A saturated softmax alone proves nothing, since networks that are trained for long have them too; but from
-# here on attacks on the cross-entropy can miss as much as lies between one method and another.
+# From here on attacks on the cross-entropy can miss as much as lies between one method and another. That they
+# do is not shown by it: networks that are trained for long, or whose logits are large, saturate too, and PGD
+# takes the sign of what is left of the gradient. So what the loss loses counts only where another loss gains.
 ROUNDED = Thresholds(suspicious=0.1)
 GRADIENTS = Check(
     "gradients",
     "Gradient of the loss at the images",
-    f"examples where the gradient of the cross-entropy is zero: {ZEROS.rule}; where it is lost in rounding or"
-    f" the softmax is saturated: {ROUNDED.rule}; confidence decides nothing",
+    f"examples where the gradient of the margin is zero, if an attack without gradients breaks more:"
+    f" {ZEROS.rule}; examples where that of the cross-entropy is zero (the same), lost in rounding, or the"
+    f" softmax is saturated, if PGD gains by another loss: {ROUNDED.rule}; confidence decides nothing",
 )
 
 
@@ -41,6 +51,8 @@ class GradientNumbers:
     """of the logits, such as float32"""
     zero: float
     """share of examples where the gradient of the cross-entropy is zero in every pixel"""
+    margin_zero: float
+    """share where that of the margin is: no loss has a gradient"""
     vanishing: float
     """share where it is lost in rounding, the zeros included"""
     saturated: float
@@ -143,6 +155,7 @@ def gradient_numbers(target: Target) -> GradientNumbers:
             rows.append(
                 {
                     "zero": (ce == 0).flatten(1).all(dim=1),
+                    "margin_zero": (margin == 0).flatten(1).all(dim=1),
                     "vanishing": lost,
                     "saturated": logits.softmax(dim=1).gather(1, y[:, None])[:, 0] == 1,
                     "only_margin": lost & ~margin_lost,
@@ -169,43 +182,99 @@ def _confidence(logits: Tensor) -> Tensor:
     return logits.softmax(dim=1).amax(dim=1)
 
 
-def judge(found: GradientNumbers) -> CheckResult:
+def judge(
+    found: GradientNumbers, *, gain: Judgment | None, way: Judgment | None, module: str = ""
+) -> CheckResult:
     """Return what the gradients mean for attacks.
+
+    A model without a gradient may be constant around every image, and then nothing is hidden; or there is a
+    way that attacks without gradients find. A loss without a gradient may hide the way from attacks on it, or
+    they agree with attacks on another one all the same.
 
     Args:
         found: what was measured
+        gain: whether an attack gains by another loss; None if that was not tried
+        way: whether attacks without gradients break what those with gradients leave; None if none was tried
+        module: the module in which the gradient is lost, if it is known
     """
 
     def judged(limits: Thresholds, share: float) -> Judgment:
-        return limits.judge(share, wilson(round(share * found.examples), found.examples)[0])
+        return limits.judge(share, *wilson(round(share * found.examples), found.examples))
 
+    blocked = judged(ZEROS, found.margin_zero)
+    if blocked.finding != "sound":
+        is_hidden = way is not None and way.finding != "sound"
+        judgment = blocked if is_hidden else replace(blocked, finding="inconclusive", alternatives=())
+        numbers = asdict(found) | ({LOST_IN: module} if module else {})
+        return GRADIENTS.result(judgment, _blocked(found, module, way), numbers, advice=AGAINST_HIDING)
     zeros, rounded = judged(ZEROS, found.zero), judged(ROUNDED, max(found.vanishing, found.saturated))
-    gravest = max(zeros, rounded, key=lambda one: one.severity)
-    sentence = _sentence(found, is_sound=gravest.finding == "sound", by_zeros=gravest is zeros)
-    suite = "square" if found.neither > found.only_margin else "standard"
-    return GRADIENTS.result(gravest, sentence, asdict(found), advice=f"soar evaluate RUN --attacks {suite}")
+    gravest = max(zeros, rounded, key=severity)
+    if gravest.finding != "sound" and gain is None:
+        gravest = replace(gravest, finding="inconclusive", alternatives=())
+    elif gain is not None and gain.finding == "sound":
+        gravest = Judgment("sound", 0.0)
+    sentence = _sentence(found, gravest, gain, by_zeros=zeros.finding != "sound")
+    return GRADIENTS.result(gravest, sentence, asdict(found), advice=("scaling", "autoattack"))
 
 
 def examine(shared: SharedAttacks) -> CheckResult:
     """Measure the gradients at all images that are correctly classified."""
-    return judge(gradient_numbers(shared.target.subset(shared.target.correct)))
+    target = shared.target.subset(shared.target.correct)
+    found = gradient_numbers(target)
+    way, module = None, ""
+    if found.margin_zero > 0:
+        way, module = _way(shared), lost_in(target)
+    return judge(found, gain=judge_loss_gain(shared), way=way, module=module)
 
 
-def _sentence(found: GradientNumbers, *, is_sound: bool, by_zeros: bool) -> str:
-    if is_sound:
-        return (
+def has_gradient(target: Target) -> Tensor:
+    """Return for which examples the margin has a gradient at the image, on the CPU."""
+    found = []
+    with untouched(target.model):
+        for x, y, _ in target.batches():
+            _, (gradient,) = input_gradients(target.model, x, y, losses.margin)
+            found.append((gradient != 0).flatten(1).any(dim=1).cpu())
+    return torch.cat(found)
+
+
+def _way(shared: SharedAttacks) -> Judgment:
+    """Return whether what attacks with gradients leave falls to others, or to more random points."""
+    left = shared.survivors(*WHITE_BOX)
+    found = [
+        BLACK_BOX_LIMITS.judge(*counted(left & ~shared.robust(one))) for one in without_gradients(shared)
+    ]
+    before = shared.survivors(PGD_CE, PGD_MARGIN)
+    # Where the gradient is zero, PGD stays at its random starts.
+    found.append(LIMITS.compare(before, before & shared.robust(OFTENER))[0])
+    return max(found, key=severity)
+
+
+def _blocked(found: GradientNumbers, module: str, way: Judgment | None) -> str:
+    where = f" (lost in module '{module}')" if module else ""
+    sentence = f"No loss has a gradient on {percent(found.margin_zero)} of the images{where}"
+    if way is not None and way.finding != "sound":
+        return f"{sentence}, but attacks without gradients find a way: the model hides it, as rounding does."
+    tried = "and no attack without them was run" if way is None else "and no attack without them breaks more"
+    return f"{sentence}, {tried}: gradient attacks say nothing here."
+
+
+def _sentence(found: GradientNumbers, judged: Judgment, gain: Judgment | None, *, by_zeros: bool) -> str:
+    lost = max(found.vanishing, found.saturated)
+    if judged.finding == "sound":
+        sentence = (
             f"There are gradients to climb: zero on {percent(found.zero)} of the images, lost in rounding on"
             f" {percent(found.vanishing)}, softmax saturated on {percent(found.saturated)}."
         )
+        is_odd = lost >= ROUNDED.suspicious
+        return f"{sentence} Attacks on other losses find no more." if is_odd and gain else sentence
     if not by_zeros and found.saturated >= found.vanishing:
-        return (
+        sentence = (
             f"{percent(found.saturated)} of the softmaxes are saturated in {found.precision}, so attacks on"
-            " the cross-entropy see next to no gradient there."
+            " the cross-entropy see next to no gradient there"
         )
-    stopped = (
-        "that of the margin is not, so the loss stops attacks and not the model"
-        if found.only_margin >= found.neither
-        else "so is that of the margin: the model itself hides it, as rounding does"
-    )
-    what, share = ("is zero", found.zero) if by_zeros else ("is lost in rounding", found.vanishing)
-    return f"The gradient of the cross-entropy {what} on {percent(share)} of the images; {stopped}."
+    else:
+        what, share = ("is zero", found.zero) if by_zeros else ("is lost in rounding", found.vanishing)
+        sentence = f"The gradient of the cross-entropy {what} on {percent(share)} of the images"
+    if gain is None:
+        return f"{sentence}; an attack on the margin would show whether that matters."
+    return f"{sentence}, and other losses find more: the loss stops attacks and not the model."

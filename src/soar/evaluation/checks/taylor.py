@@ -19,10 +19,12 @@ from soar.evaluation.interval import wilson
 from soar.evaluation.target import Target
 from soar.model_state import untouched
 from soar.prediction import logits_of
+from soar.shapes import per_example
 from soar.text import percent
 from soar.threat import Threat
 
 ATTACK = PGD(steps=20, random_start=False)
+_SCORES = (losses.cross_entropy, losses.margin)
 
 # Medians over so many examples do not move any more, and the check stays one of the cheap ones.
 MOST_EXAMPLES = 256
@@ -36,8 +38,22 @@ TAYLOR = Check(
     "taylor",
     "Taylor expansions of the loss along the attack",
     f"examples where PGD's first step from the image raises the loss by less than {KEPT:.0%} of what the"
-    f" gradient predicts, or by no more than rounding: {BROKEN.rule}; the expansions decide nothing",
+    f" gradient predicts: {BROKEN.rule}; a step whose predicted rise is lost in rounding, and the expansions,"
+    " decide nothing",
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepNumbers:
+    """What PGD's first step from the image does to the loss."""
+
+    examples: int
+    broken: float
+    """share of examples where it does not raise the loss as predicted"""
+    flat: float
+    """share where no rise beyond rounding is predicted, by the cross-entropy or the margin"""
+    kept: float | None
+    """what it raised the loss by, over what the gradient predicts: the median; None if undefined"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +63,8 @@ class TaylorNumbers:
     examples: int
     broken: float
     """share of examples where PGD's first step from the image does not raise the loss as predicted"""
+    flat: float
+    """share where no rise beyond rounding is predicted, by the cross-entropy or the margin"""
     kept: float | None
     """what that step raised the loss by, over what the gradient predicts"""
     first_order_error: float | None
@@ -65,6 +83,25 @@ class TaylorNumbers:
     """between the gradients at the image and at PGD's end"""
 
 
+def step_numbers(target: Target) -> StepNumbers:
+    """Take one step up the gradient: two forward passes and up to two backward passes per image.
+
+    Args:
+        target: at least one image, all correctly classified; the model is left as it was
+    """
+    rows = []
+    with untouched(target.model):
+        for part, y, _ in target.batches():
+            logits, gradients = input_gradients(target.model, part, y, *_SCORES)
+            rows.append(_first_step(target.model, part, y, logits, gradients, target.threat))
+    return StepNumbers(
+        examples=len(target),
+        broken=_share(rows, "broken"),
+        flat=_share(rows, "flat"),
+        kept=_median([row["kept"] for row in rows]),
+    )
+
+
 def taylor_numbers(target: Target) -> TaylorNumbers:
     """Compare the cross-entropy on the way to PGD's end with its expansions at the image.
 
@@ -75,8 +112,9 @@ def taylor_numbers(target: Target) -> TaylorNumbers:
     rows: list[dict[str, Tensor]] = []
     with untouched(model):
         for part, y, names in target.batches():
-            logits, (gradient,) = input_gradients(model, part, y, losses.cross_entropy)
-            row = _first_step(model, part, y, logits, gradient, threat)
+            logits, gradients = input_gradients(model, part, y, *_SCORES)
+            row = _first_step(model, part, y, logits, gradients, threat)
+            gradient = gradients[0]
             # Without any gradient there is no way to follow, and a model that cuts the graph refuses attacks.
             if bool((gradient != 0).any()):
                 end = perturb(model, ATTACK, threat, part, y, index=names, seed=target.seed, step=0)
@@ -85,22 +123,21 @@ def taylor_numbers(target: Target) -> TaylorNumbers:
     medians = {
         name: _median([row[name] for row in rows if name in row])
         for name in TaylorNumbers.__annotations__
-        if name not in ("examples", "broken")
+        if name not in ("examples", "broken", "flat")
     }
-    broken = torch.cat([row["broken"] for row in rows]).double()
-    return TaylorNumbers(examples=len(target), broken=float(broken.mean()), **medians)
+    broken, flat = _share(rows, "broken"), _share(rows, "flat")
+    return TaylorNumbers(examples=len(target), broken=broken, flat=flat, **medians)
 
 
-def judge(found: TaylorNumbers) -> CheckResult:
+def judge(found: TaylorNumbers | StepNumbers) -> CheckResult:
     """Return whether the gradient at the image leads anywhere.
 
     Args:
-        found: what was measured
+        found: what was measured, of the first step alone or of the whole way
     """
-    low, _ = wilson(round(found.broken * found.examples), found.examples)
-    judged = BROKEN.judge(found.broken, low)
+    judged = BROKEN.judge(found.broken, *wilson(round(found.broken * found.examples), found.examples))
     sentence = _sentence(found, is_sound=judged.finding == "sound")
-    return TAYLOR.result(judged, sentence, asdict(found), advice="soar evaluate RUN --attacks restarts")
+    return TAYLOR.result(judged, sentence, asdict(found), advice=("straight through", "average", "square"))
 
 
 def examine(shared: SharedAttacks) -> CheckResult:
@@ -110,16 +147,32 @@ def examine(shared: SharedAttacks) -> CheckResult:
 
 
 def _first_step(
-    model: nn.Module, x: Tensor, labels: Tensor, logits: Tensor, gradient: Tensor, threat: Threat
+    model: nn.Module, x: Tensor, labels: Tensor, logits: Tensor, gradients: list[Tensor], threat: Threat
 ) -> dict[str, Tensor]:
-    """Return where PGD's first step from the image fails, and its gain over the predicted one."""
-    step = climb(x, gradient, x, threat, ATTACK.step_length(threat.eps))
-    risen = losses.cross_entropy(logits_of(model, step), labels) - losses.cross_entropy(logits, labels)
-    predicted = _dot(gradient, step - x)
-    least = rounding(logits)
+    """Return where PGD's first step from the image fails, and its gain over the predicted one.
+
+    Where the cross-entropy is too flat to predict any rise, as where the softmax is saturated, the step is
+    one up the margin, which saturates nowhere.
+    """
+    length = ATTACK.step_length(threat.eps)
+    # A tenth of a promise can be told from nothing only if it is more than rounding.
+    least = rounding(logits) / KEPT
+    steps = [climb(x, gradient, x, threat, length) for gradient in gradients]
+    promises = [_dot(gradient, step - x) for gradient, step in zip(gradients, steps, strict=True)]
+    by_margin = promises[0] <= least
+    step = torch.where(per_example(by_margin, x), steps[1], steps[0])
+    predicted = torch.where(by_margin, promises[1], promises[0])
+    there = logits_of(model, step)
+    rises = [score(there, labels) - score(logits, labels) for score in _SCORES]
+    risen = torch.where(by_margin, rises[1], rises[0])
+    flat = predicted <= least
     # Written so that a loss that is not a number counts as broken.
-    holds = risen > torch.maximum(KEPT * predicted, least)
-    return {"broken": ~holds, "kept": (risen / predicted).masked_fill(predicted <= least, torch.nan)}
+    broken = ~(risen > KEPT * predicted) & ~flat
+    return {"broken": broken, "flat": flat, "kept": (risen / predicted).masked_fill(flat, torch.nan)}
+
+
+def _share(rows: list[dict[str, Tensor]], name: str) -> float:
+    return float(torch.cat([row[name] for row in rows]).double().mean())
 
 
 def _along(model: nn.Module, x: Tensor, labels: Tensor, gradient: Tensor, end: Tensor) -> dict[str, Tensor]:
@@ -177,15 +230,18 @@ def _median(columns: list[Tensor]) -> float | None:
     return float(numbers.double().median()) if len(numbers) else None
 
 
-def _sentence(found: TaylorNumbers, *, is_sound: bool) -> str:
+def _sentence(found: TaylorNumbers | StepNumbers, *, is_sound: bool) -> str:
     along = "One step along the gradient at the image"
     if not is_sound:
         return (
-            f"{along} does not raise the loss on {percent(found.broken)} of the images, so attacks that start"
-            " there are misled."
+            f"{along} does not raise the loss as predicted on {percent(found.broken)} of the images, so"
+            " attacks that start there are misled."
         )
-    sentence = f"{along} raises the loss on {percent(1 - found.broken)} of the images."
-    if found.first_order_error is None or found.path_error is None:
+    if found.flat == 1:
+        return f"{along} cannot be judged: the rise that it predicts is lost in rounding on every image."
+    sentence = f"{along} raises the loss on {percent(1 - found.broken - found.flat)} of the images"
+    sentence += f", on {percent(found.flat)} the predicted rise is lost in rounding." if found.flat else "."
+    if isinstance(found, StepNumbers) or found.first_order_error is None or found.path_error is None:
         return sentence
     first, path = percent(found.first_order_error), percent(found.path_error)
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from soar.evaluation.diagnosis import CheckResult
 from soar.report.content import RunContent
@@ -10,43 +11,46 @@ from soar.report.markup import Html, mark, missing, panels, section, tag
 
 
 def draw(runs: Sequence[RunContent]) -> Html:
-    """Draw every check with its finding, numbers and rule, and what to run next."""
+    """Draw every check with its finding, numbers and rule, and what to do next."""
     return section(
         "diagnosis",
         "Can the numbers be trusted?",
-        panels("diagnosis", runs, _panel),
+        panels("diagnosis", runs, partial(_panel, runs)),
         lead="A masked gradient stops attacks without making the model robust. Each check looks for one sign"
         " of it; the most severe finding is the verdict.",
     )
 
 
-def _panel(_place: int, run: RunContent) -> Html:
-    found = run.diagnosis
+def _panel(runs: Sequence[RunContent], _place: int, run: RunContent) -> Html:
+    found, command = run.diagnosis, f"soar diagnose {run.folder}"
     if found is None:
-        return missing(f"{run.name} was not diagnosed: ", tag("code", "soar diagnose RUN"))
+        return missing(f"{run.name} was not diagnosed: ", tag("code", command))
     unmade = sum(not one.was_run for one in found.checks)
     summary = tag(
         "p",
         mark(run.verdict.kind, run.verdict.text),
         f" {len(found.against)} of {len(found.checks)} checks speak against the model"
         + (f", {unmade} could not be made" if unmade else "")
+        + (", at the threshold: more images would decide" if found.is_at_threshold else "")
         + f", on {found.examples} images of {found.data}, {found.threat}, seed {found.seed}.",
         class_="summary",
     )
     partly = missing(
-        "Only the checks that cost next to nothing were made. All of them: ", tag("code", "soar diagnose RUN")
+        "Only the checks that cost next to nothing were made. All of them: ", tag("code", command)
     )
+    others = [one.folder for one in runs if one is not run and one.assessment.data == run.assessment.data]
+    commands = found.commands(run.folder, others)
     advice = tag(
         "div",
-        tag("h4", "What to run next"),
-        tag("ol", *(tag("li", line) for line in found.advice)),
+        tag("h4", "What to do next"),
+        tag("ol", *(tag("li", line) for line in commands)),
         class_="advice",
     )
     return tag(
         "div",
         summary,
         None if found.is_complete else partly,
-        advice if found.advice else None,
+        advice if commands else None,
         *(_check(one) for one in found.checks),
     )
 
@@ -62,7 +66,6 @@ def _check(one: CheckResult) -> Html:
         "details",
         tag("summary", title, " ", tag("b", one.title), tag("span", one.sentence, class_="sentence")),
         tag("p", tag("b", "Rule: "), one.rule, class_="small"),
-        tag("p", tag("b", "Next: "), one.advice, class_="small") if one.advice else None,
         tag("div", numbers, class_="scroll", tabindex=0, role="region", aria_label=f"Numbers: {one.title}")
         if rows
         else None,
