@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from soar.cli.main import main
+from soar.cli.diagnose import neighbors
+from soar.cli.main import main, make_parser
+from soar.cli.target import target
 from soar.evaluation import Diagnosis
 from soar.evaluation.diagnose import CHECKS
 from soar.threat import Linf
@@ -69,6 +72,21 @@ def build():
     assert line.endswith(
         "; run all checks: soar diagnose --model loud_net:build --data fashion-mnist-sample --eps 0.02"
     )
+
+
+def test_runs_beside_this_one_are_offered_as_sources(run: Path, tmp_path: Path) -> None:
+    for name in ("mine", "other net", "third"):
+        shutil.copytree(run, tmp_path / name)
+    (tmp_path / "elsewhere").mkdir()
+    recipe = tmp_path / "third" / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("fashion-mnist-sample", "cifar10"))
+    words = [str(tmp_path / "mine"), "--examples", "2"]
+    for more, expected in (
+        ([], [f"'{tmp_path / 'other net'}'"]),
+        (["--source", str(tmp_path / "other net")], []),
+    ):
+        arguments = make_parser().parse_args(["diagnose", *words, *more])
+        assert neighbors(arguments, target(arguments)) == expected
 
 
 def test_an_interrupted_diagnosis_goes_on(run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -151,8 +151,7 @@ def _pairs(found: Assessment) -> list[tuple[AttackResult, AttackResult]]:
     return [
         (one, other)
         for one, other in product(_on_cross_entropy(found), found.attacks)
-        if _loss(other) in ("margin", "dlr")
-        and _but_for_loss(one) == _but_for_loss(other)
+        if _loss(other) in ("margin", "dlr") and _but_for_loss(one) == _but_for_loss(other)
     ]
 
 
@@ -190,8 +189,7 @@ def _by_worst_case(found: Assessment) -> CheckResult | None:
     bases = [
         one
         for one in _on_cross_entropy(found)
-        if one.name in ("PGD", "APGD")
-        and one.parameters.get("steps", 0) >= LEAST_STEPS
+        if one.name in ("PGD", "APGD") and one.parameters.get("steps", 0) >= LEAST_STEPS
     ]
     # Of random outputs the worst of many attacks counts luck.
     if not bases or any(note.kind in ("random", "state") for note in found.notes):
