@@ -172,7 +172,7 @@ def main(argv: list[str] | None = None) -> None:
     for name, expected, model, run in networks(arguments.baselines, arguments.masking):
         cases.append(examine(name, expected, model, run, arguments.examples))
         print(f"{name}: {cases[-1].verdict}, {cases[-1].seconds} s", flush=True)
-    console = Console(record=True, width=150)
+    console = Console(record=True, width=170)
     console.print(table(cases))
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "masking.txt").write_text(console.export_text())

@@ -91,7 +91,7 @@ def test_the_table_compares_the_verdict_with_what_it_should_be(
         "standard, noise",
         "linear",
     ]
-    assert all(len(case["findings"]) == 7 for case in cases)
+    assert all(len(case["findings"]) == len(CHECKS) for case in cases)
     shown = capsys.readouterr().out
     assert [case["name"] for case in cases if case["verdict"] != case["expected"]] == [names[1], names[5]]
     assert "5 of 7 as they should be" in shown and shown.count(" ! ") == 2

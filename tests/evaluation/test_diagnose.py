@@ -89,7 +89,7 @@ def test_the_number_of_classes_does_not_set_evaluate_against_diagnose(classes: i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("factor", [1.0, 12.0, 50.0])
+@pytest.mark.parametrize("factor", [1.0, 50.0])
 def test_the_verdict_is_the_same_for_other_images_and_seeds_or_says_that_it_is_close(factor: float) -> None:
     whole = shared(Linear(factor, classes=10), count=700).target
     found = []

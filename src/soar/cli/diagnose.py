@@ -69,14 +69,14 @@ def run(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
         if world.is_main:
-            Console().print(verdict_table(found, target_words(arguments), _neighbors(arguments, given)))
+            Console().print(verdict_table(found, target_words(arguments), neighbors(arguments, given)))
             found.save(output)
             remove_journals(journal)
             print(f"saved {output}")
     return 0
 
 
-def _neighbors(arguments: argparse.Namespace, given: Target) -> list[str]:
+def neighbors(arguments: argparse.Namespace, given: Target) -> list[str]:
     """Return the other runs beside this one on data of the same name, of which none was used as a source."""
     from soar import runs
 

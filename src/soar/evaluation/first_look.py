@@ -113,18 +113,9 @@ def _at_images(target: Target, found: Assessment) -> list[CheckResult]:
 
 
 def _gain(found: Assessment) -> Judgment | None:
-    """Return whether attacks gain by another loss, or None if only the cross-entropy was climbed.
-
-    Where attacks on other losses were run, the worst case holds what they found, so a saturated softmax
-    misleads no one; whether they gain over the cross-entropy takes a comparison at equal budget.
-    """
-    pairs = _pairs(found)
-    if pairs:
-        return max(
-            (comparisons.LIMITS.compare(one.robust, other.robust)[0] for one, other in pairs), key=severity
-        )
-    others = [one for one in found.attacks if _loss(one) != "ce" and one.name != "FGSM"]
-    return Judgment("sound", 0.0) if others else None
+    """Return whether attacks gain by another loss, or None if no two can be compared."""
+    gains = [comparisons.LIMITS.compare(one.robust, other.robust)[0] for one, other in _pairs(found)]
+    return max(gains, key=severity, default=None)
 
 
 def _way(found: Assessment) -> Judgment | None:
@@ -159,10 +150,8 @@ def _pairs(found: Assessment) -> list[tuple[AttackResult, AttackResult]]:
     """Return the attacks on the cross-entropy, each with one that differs in its loss only."""
     return [
         (one, other)
-        for one, other in product(found.attacks, found.attacks)
-        if _loss(one) == "ce"
-        and _loss(other) in ("margin", "dlr")
-        and _but_for_loss(one) == _but_for_loss(other)
+        for one, other in product(_on_cross_entropy(found), found.attacks)
+        if _loss(other) in ("margin", "dlr") and _but_for_loss(one) == _but_for_loss(other)
     ]
 
 
@@ -199,10 +188,8 @@ def _by_worst_case(found: Assessment) -> CheckResult | None:
     """Compare what comes nearest to PGD-20 on the cross-entropy with all attacks, if that can be done."""
     bases = [
         one
-        for one in found.attacks
-        if _loss(one) == "ce"
-        and one.name in ("PGD", "APGD")
-        and one.parameters.get("steps", 0) >= LEAST_STEPS
+        for one in _on_cross_entropy(found)
+        if one.name in ("PGD", "APGD") and one.parameters.get("steps", 0) >= LEAST_STEPS
     ]
     # Of random outputs the worst of many attacks counts luck.
     if not bases or any(note.kind in ("random", "state") for note in found.notes):
@@ -210,6 +197,15 @@ def _by_worst_case(found: Assessment) -> CheckResult | None:
     nearest = min(bases, key=lambda one: one.parameters["steps"] * one.parameters.get("restarts", 1))
     tried = {id(one): Tried(one.label, _name(one), one.parameters, one.robust) for one in found.attacks}
     return worst_case.judge(tried.pop(id(nearest)), list(tried.values()))
+
+
+def _on_cross_entropy(found: Assessment) -> list[AttackResult]:
+    """Return the attacks on the cross-entropy, but those that were given what other attacks had left."""
+    return [
+        one
+        for place, one in enumerate(found.attacks)
+        if _loss(one) == "ce" and not (one.survivors_only and place)
+    ]
 
 
 def _left_and_black(found: Assessment) -> tuple[Tensor, list[AttackResult]]:

@@ -137,7 +137,7 @@ def test_what_the_loss_loses_counts_only_where_another_loss_gains(changes: dict[
     found = gradients.judge(numbers, gain=NOTHING, way=None)
     assert found.finding == "sound" and "on other losses find no more" in found.sentence
     unknown = gradients.judge(numbers, gain=None, way=None)
-    assert unknown.finding == "inconclusive" and "an attack on the margin would show" in unknown.sentence
+    assert unknown.finding == "inconclusive" and "PGD on both losses would show" in unknown.sentence
 
 
 @pytest.mark.parametrize(("way", "words"), [(NOTHING, "no attack without them breaks"), (None, "was run")])

@@ -276,5 +276,5 @@ def _sentence(found: GradientNumbers, judged: Judgment, gain: Judgment | None, *
         what, share = ("is zero", found.zero) if by_zeros else ("is lost in rounding", found.vanishing)
         sentence = f"The gradient of the cross-entropy {what} on {percent(share)} of the images"
     if gain is None:
-        return f"{sentence}; an attack on the margin would show whether that matters."
+        return f"{sentence}; PGD on both losses would show whether that matters."
     return f"{sentence}, and other losses find more: the loss stops attacks and not the model."
