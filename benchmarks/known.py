@@ -223,7 +223,7 @@ TRAINED = {
         Linf("0.1"), 60_000, options={"first": lambda: hiding.Thermometer(10), "channels": 10}
     ),
     "staircase": _trained(Linf("0.06"), 60_000, options={"activation": lambda: hiding.Staircase(4)}),
-    "steep": _trained(Linf("0.06"), 80_000, options={"activation": lambda: hiding.Steep(100.0)}),
+    "steep": _trained(Linf("0.06"), 80_000, options={"activation": lambda: hiding.Steep(400.0)}),
     "black-or-white": _trained(Linf("0.1"), 40_000, of="levels-2"),
     # of the fresh set
     "group-norm-gelu": _trained(
@@ -329,7 +329,7 @@ _CALIBRATION = (
         "clamped logarithms of probabilities",
         "masked",
         ("smoothed",),
-        behind(lambda: hiding.Clamped(20.0, 1e-6)),
+        behind(lambda: hiding.Clamped(300.0, 1e-6)),
         Linf("0.04"),
     ),
     Known(
@@ -376,7 +376,7 @@ _FRESH = (
         "logarithm of the mean probability",
         "masked",
         ("tanh", "brief"),
-        lambda *members: hiding.LogOfMean(*members, sharpness=60.0),
+        lambda *members: hiding.LogOfMean(*members, sharpness=300.0),
         Linf("0.04"),
     ),
     Known("scrambled gradient", "masked", ("member-8",), before(hiding.Scrambled), Linf("0.1")),

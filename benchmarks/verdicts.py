@@ -107,7 +107,7 @@ def left(one: Known, model: nn.Module, x: Tensor, y: Tensor, by_pgd: float) -> f
     direct = soar.attack(model, x, y, one.threat, DIRECT)
     with torch.no_grad():
         robust = ~direct.success & (model(points).argmax(dim=1) == y)
-    return min(found, robust.double().mean().item())
+    return min(found, float(robust.double().mean()))
 
 
 def measured(one: Known, images: int = IMAGES) -> Record:
