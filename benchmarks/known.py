@@ -315,6 +315,7 @@ _CALIBRATION = (
     Known("vision transformer", "sound", ("vit",)),
     Known("ResNet with BatchNorm, PGD", "sound", ("resnet-bn-pgd",)),
     Known("linear", "sound", ("linear",)),
+    Known("SOAR with a zero start", "sound", ("soar-paper",)),
     Known("pixels in 8 steps", "masked", ("cnn",), before(lambda: hiding.Rounded(8)), Linf("0.1")),
     Known(
         "principal components under no_grad",
@@ -342,7 +343,7 @@ _CALIBRATION = (
     Known("activations in steps", "masked", ("staircase",)),
     Known("steep sigmoids", "masked", ("steep",)),
     Known("reversed gradient", "masked", ("cnn-pgd",), before(hiding.Reversed)),
-    Known("SOAR with a zero start", "masked", ("soar-paper",)),
+    Known("logits in steps", "masked", ("confident",), behind(lambda: hiding.Rounded(2)), Linf("0.03")),
     Known("noise", "random", ("cnn",), before(lambda: hiding.Noisy(0.1))),
     Known("pixels behind a threshold", "inconclusive", ("black-or-white",), before(hiding.Threshold)),
 )
@@ -376,8 +377,8 @@ _FRESH = (
         "logarithm of the mean probability",
         "masked",
         ("tanh", "brief"),
-        lambda *members: hiding.LogOfMean(*members, sharpness=300.0),
-        Linf("0.04"),
+        lambda *members: hiding.LogOfMean(*members, sharpness=1000.0),
+        Linf("0.08"),
     ),
     Known("scrambled gradient", "masked", ("member-8",), before(hiding.Scrambled), Linf("0.1")),
     Known(
