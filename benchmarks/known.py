@@ -229,17 +229,15 @@ TRAINED = {
     "group-norm-gelu": _trained(
         Linf("0.02"), 25_000, "cnn8", {"width": 8, "hidden": 32, "norm": "group", "activation": "gelu"}
     ),
-    "nfgsm": _trained(Linf("0.1"), 90_000, "cnn6", _CNN, by(objectives.NFGSM), warm_up=10_000),
+    "nfgsm": _trained(Linf("0.1"), 50_000, "cnn6", _CNN, by(objectives.NFGSM), warm_up=10_000),
     "imbalanced": _trained(Linf("0.03"), 60_000, options={"width": 12}, of="imbalanced"),
     "mixer": _trained(Linf("0.05"), 40_000, "mixer", _NARROW, pgd(2), warm_up=10_000),
     "pooled-trades": _trained(
-        Linf("0.1"), 50_000, options={"pool": True, "width": 8}, objective=by(objectives.TRADES, steps=3)
+        Linf("0.1"), 30_000, options={"pool": True, "width": 8}, objective=by(objectives.TRADES, steps=3)
     ),
-    "three-classes": _trained(
-        Linf("0.3"), 60_000, "cnn6", _CNN, pgd(5), of="all:1,5,8", warm_up=10_000, rate=1e-3
-    ),
+    "three-classes": _trained(Linf("0.3"), 50_000, objective=pgd(5), of="all:1,5,8", warm_up=10_000),
     "silu-l2": _trained(
-        L2("0.5"), 12_000, "wide_resnet", {"depth": 10, "widen_factor": 1, "activation": "silu"}, pgd(2)
+        L2("0.5"), 8_000, "wide_resnet", {"depth": 10, "widen_factor": 1, "activation": "silu"}, pgd(2)
     ),
     "mlp-confident": _trained(
         Linf("0.02"), 250_000, mlp, {"activation": nn.ReLU}, of="all:2,4", augment=False
