@@ -95,7 +95,8 @@ class Network:
 
     data: str
     threat: Threat
-    model: str
+    model: str | Callable[..., nn.Module]
+    """a name, or a function of the shape of an image, the number of classes and the options"""
     options: dict[str, Any]
     objective: Callable[[nn.Module, Threat], soar.objectives.Objective]
     images: int
@@ -106,6 +107,7 @@ class Network:
     """how many images the suites are compared on: as many as took about five minutes under `standard`"""
     warm_up: int = 0
     """how many of them are seen without an attack first: without norms the others may not learn at all"""
+    augment: bool = True
 
 
 def pgd(steps: int) -> Callable[[nn.Module, Threat], soar.objectives.Objective]:
@@ -182,10 +184,17 @@ MASKED = [f"fashion-resnet-pgd+{how}" for how in ("rounded", "scaled", "noisy")]
 def build(network: Network, source: data.Dataset) -> nn.Module:
     """Make a network without its training."""
     own: dict[str, Callable[..., nn.Module]] = {"attention": Attention, "mixer": Mixer}
-    if network.model in own:
+    make = own.get(network.model) if isinstance(network.model, str) else network.model
+    if make is not None:
         torch.manual_seed(0)
-        return own[network.model](source.shape, len(source.classes), **network.options)
-    return models.build(network.model, seed=0, image_shape=source.shape, options=network.options)
+        return make(source.shape, len(source.classes), **network.options)
+    return models.build(
+        str(network.model),
+        seed=0,
+        num_classes=len(source.classes),
+        image_shape=source.shape,
+        options=network.options,
+    )
 
 
 def load(name: str) -> tuple[nn.Module, data.Dataset, Network]:
@@ -222,7 +231,9 @@ def train(name: str, model: nn.Module, source: data.Dataset, network: Network) -
             model.parameters(), lr=rate, momentum=0.9, nesterov=True, weight_decay=5e-4
         )
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=rate, total_steps=total)
-    augmentation = data.Augmentation(crop_padding=4 if network.data == "cifar10" else 2, flip=True)
+    augmentation = data.Augmentation()
+    if network.augment:
+        augmentation = data.Augmentation(crop_padding=4 if network.data == "cifar10" else 2, flip=True)
     step, epoch, began, running = 0, 0, time.process_time(), 0.0
     model.train()
     while step < total:
