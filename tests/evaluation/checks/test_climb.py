@@ -135,6 +135,19 @@ def test_networks_that_hide_nothing_can_be_climbed(name: str, threat: Threat) ->
     assert "does not see what follows" in found.sentence
 
 
+def some_images(x: Tensor) -> Tensor:
+    """Fail on no images at all, as a layer that looks at the first one does."""
+    assert len(x), "an empty batch"
+    return x
+
+
+@pytest.mark.parametrize("eps", ["0.05", "0.0000001"])
+def test_models_that_take_no_empty_batch_are_never_given_one(eps: str) -> None:
+    # All tasks are solved in the larger ball, and there are none in the smaller one.
+    found = examine(SharedAttacks(target=made([Change(some_images), *built(small)], Linf(eps))))
+    assert found.finding == "sound", found.sentence
+
+
 # A ball that holds adversarial points of all images, so that an attack without gradients finds them quickly.
 WIDE, WIDE_L2 = Linf("0.25"), L2("1.5")
 

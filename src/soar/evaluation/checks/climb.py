@@ -98,6 +98,9 @@ def attack_tasks(target: Target, features: Features) -> Tasks:
 def _without_gradient(target: Target) -> Tensor:
     """Return for which tasks the attack has no gradient at its start, which it then never leaves."""
     found = [torch.zeros(0, dtype=torch.bool)]
+    if not len(target):
+        # Not every model takes an empty batch.
+        return found[0]
     with probing(target.model):
         for start, (x, _, index) in enumerate(target.batches()):
             examples = Examples.of(x, torch.zeros_like(index), index=index, seed=target.seed)
