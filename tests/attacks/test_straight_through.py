@@ -113,7 +113,7 @@ def test_the_model_is_not_changed() -> None:
 @pytest.mark.parametrize(
     ("replacement", "message"),
     [
-        ({"1.wait": None}, "unknown module '1.wieght' (replacement)"),
+        ({"1.wait": None}, "unknown module '1.wait' (replacement)"),
         ({"quantise": None}, "did you mean 'quantize'?"),
         ({}, "expected modules by name"),
         (["quantize"], "expected modules by name"),
