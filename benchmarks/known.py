@@ -346,7 +346,7 @@ _CALIBRATION = (
     Known("pixels behind a threshold", "inconclusive", ("black-or-white",), before(hiding.Threshold)),
 )
 _FRESH = (
-    Known("CNN with GroupNorm and GELU", "sound", ("group-norm-gelu",)),
+    Known("CNN with GroupNorm and GELU", "sound", ("group-norm-gelu",), eps=Linf("0.01")),
     Known("CNN, N-FGSM", "sound", ("nfgsm",)),
     Known("CNN, imbalanced classes", "sound", ("imbalanced",)),
     Known("mixer, PGD", "sound", ("mixer",)),

@@ -78,6 +78,8 @@ def share_without_gradient(model: nn.Module, x: Tensor, labels: Tensor) -> float
     """Return the share of images where the gradient of the margin is zero or there is none."""
     x = x.clone().requires_grad_()
     margin = losses.margin(model(x), labels).sum()
+    if not margin.requires_grad:
+        return 1.0
     (gradient,) = torch.autograd.grad(margin, x, allow_unused=True)
     if gradient is None:
         return 1.0

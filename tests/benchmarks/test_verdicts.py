@@ -114,6 +114,18 @@ def test_a_network_is_masked_where_an_attack_around_the_trick_gains(small: Modul
     assert rounded["images"] == 12 and rounded["weights"] != ""
 
 
+def test_logits_without_a_graph_have_no_gradient(small: ModuleType) -> None:
+    images = halves()
+    x = images.images.float() / 255
+    for model, share in (
+        (small.hiding.Votes(difference()), 1),
+        (small.hiding.Projected(x, 2), 1),
+        (difference(), 0),
+    ):
+        flat = nn.Sequential(model, nn.Flatten())
+        assert small.share_without_gradient(flat, x, images.labels) == share
+
+
 def test_a_random_network_is_judged_by_most_of_its_predictions(small: ModuleType) -> None:
     known, hiding = small.known, small.hiding
     noisy = known.Known(
