@@ -301,6 +301,8 @@ def test_two_processes_certify_what_one_certifies(
 ) -> None:
     model, x, labels = problem(15)
     whole = certify(model, (x, labels), threats, method)
+    # To trace a model, torch.fx changes nn.Module for a while: threads share it, processes do not.
+    monkeypatch.setattr("soar.evaluation.assess.inference_copy", lambda model, sample: model)
     here = threading.local()
     for module in ("certification", "assess"):
         monkeypatch.setattr(f"soar.evaluation.{module}.current", lambda: here.world)
