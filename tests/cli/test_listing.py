@@ -12,6 +12,7 @@ from soar.attacks import ATTACKS
 from soar.cli.listing import KINDS
 from soar.cli.main import main
 from soar.data import DATASETS
+from soar.evaluation.methods import METHODS
 from soar.evaluation.suites import SUITES
 from soar.experiments.loading import studies, tables
 from soar.models import MODELS
@@ -28,6 +29,7 @@ def test_everything_is_listed_with_a_description(kind: str, capsys: pytest.Captu
         "objectives": OBJECTIVES,
         "attacks": ATTACKS,
         "suites": SUITES,
+        "methods": METHODS,
         "models": MODELS,
         "datasets": DATASETS,
     }
