@@ -251,7 +251,7 @@ def confusion(records: list[Record], examples: int) -> Table:
 
 
 def stability(records: list[Record], sizes: Iterable[int], seeds: int) -> Table:
-    """Show the verdict for every number of images and every seed."""
+    """Show the verdict for every number of images and every seed, of networks that were judged more than once."""
     made = Table(
         title=f"The verdict for other numbers of images, seeds 0 to {seeds - 1}", title_justify="left"
     )
@@ -260,6 +260,8 @@ def stability(records: list[Record], sizes: Iterable[int], seeds: int) -> Table:
     for record in records:
         said = [[verdict_of(record, size, seed) for seed in range(seeds)] for size in sizes]
         words = [[one["verdict"] for one in row if one is not None] for row in said]
+        if sum(map(len, words)) < 2:
+            continue
         every = {word for row in words for word in row}
         cells = [row[0] if len(set(row)) == 1 else ", ".join(row) for row in words]
         made.add_row(
