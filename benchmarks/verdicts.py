@@ -251,7 +251,7 @@ def confusion(records: list[Record], examples: int) -> Table:
 
 
 def stability(records: list[Record], sizes: Iterable[int], seeds: int) -> Table:
-    """Show the verdict for every number of images and every seed, of networks that were judged more than once."""
+    """Show the verdict for every number of images and seed, of networks that were judged more than once."""
     made = Table(
         title=f"The verdict for other numbers of images, seeds 0 to {seeds - 1}", title_justify="left"
     )
