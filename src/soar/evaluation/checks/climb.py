@@ -28,8 +28,8 @@ MOST_EXAMPLES, LEAST_EXAMPLES = 256, 10
 # How many features are held at once, and in the heads of all images: a quarter of a gigabyte at most.
 _AT_ONCE, _ALL = 2**24, 2**25
 
-# On networks that hide nothing the attack solves all tasks but a few in a hundred, six at most. Where it
-# fails on a tenth, it misses points that exist; where it fails on half, it says nothing about robustness.
+# On networks that hide nothing the attack solves all tasks but a few in a hundred. Where it fails on a tenth,
+# it misses points that exist; where it fails on half, it says nothing about robustness.
 LIMITS = Thresholds(suspicious=0.1, masked=0.5)
 CLIMB = Check(
     "climb",
