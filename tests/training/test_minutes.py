@@ -203,3 +203,12 @@ def test_a_schedule_is_never_left_before_the_end() -> None:
     assert length.position(3, just_before) == 62 and not length.is_over(3, just_before)
     assert length.is_over(0, 60.0)
     assert length.expected_steps(0, 0.0) > 0
+
+
+@pytest.mark.parametrize(("epochs", "steps"), [(1, 6), (1.5, 9), (0.01, 1)])
+def test_epochs_may_end_in_the_middle_of_one(tmp_path: Path, epochs: float, steps: int) -> None:
+    result = small.trainer(tmp_path, epochs=epochs, validation=LATER, schedule="one-cycle").fit()
+    rows = train_rows(tmp_path)
+    assert result.steps == steps
+    assert rows[-1]["epoch"] == steps / 6
+    assert rows[-1]["lr"] == min(row["lr"] for row in rows), "the schedule ends with the last update"

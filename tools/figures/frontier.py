@@ -18,9 +18,8 @@ from soar.theory import Rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ACCURACY, SECONDS = "worst case", "CPU seconds"
+ACCURACY = "worst case"
 _COLORS = (BLUE, ORANGE, GREEN)
-_MINUTE = 60.0
 _LINE = 1.15
 """percentage points between two labels, so that they do not overlap"""
 
@@ -39,16 +38,17 @@ def points(result: Result) -> list[Point]:
     """Return the measured rows of a study, which are called "10 min / ARM".
 
     Args:
-        result: with columns "worst case" and "CPU seconds"
+        result: with a column "worst case"
     """
     found = []
     for row, cells in result.rows.items():
-        accuracy, seconds = cells[ACCURACY], cells[SECONDS].ours
-        if accuracy.ours is None or seconds is None:
+        accuracy = cells[ACCURACY]
+        if accuracy.ours is None:
             continue
+        minutes, _, arm = row.partition(" min / ")
         low, high = spread(accuracy)
         ends = (accuracy.ours if one is None else one for one in (low, high))
-        found.append(Point(row.rpartition(" / ")[2], seconds / _MINUTE, accuracy.ours, *ends))
+        found.append(Point(arm, float(minutes), accuracy.ours, *ends))
     return found
 
 

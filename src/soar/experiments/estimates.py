@@ -46,7 +46,7 @@ def training_images(recipe: Recipe) -> int:
     training = recipe.training
     images = _IMAGES.get(recipe.data.name, _SAMPLE)
     held_out = min(images // 10, 5000) if recipe.data.validation is None else recipe.data.validation
-    images = training.epochs * (images - held_out)
+    images = round(training.epochs * (images - held_out))
     most = images if training.max_steps is None else training.max_steps * training.batch_size
     return min(images, most)
 

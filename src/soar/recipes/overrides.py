@@ -61,13 +61,16 @@ def parse(tokens: Sequence[str]) -> Overrides:
 def apply(table: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
     """Return a recipe's table with some fields replaced; the table itself is left alone.
 
-    A new name for the model or the objective drops the options of the old one.
+    A new name for the model or the objective drops the options of the old one, and `epochs` without `minutes`
+    the recipe's own `minutes`, which would otherwise decide.
 
     Raises:
         UserError: if what should be a section of the recipe is something else
 
     >>> apply({"objective": {"name": "pgd", "steps": 3}}, {"objective.name": "standard"})
     {'objective': {'name': 'standard'}}
+    >>> apply({"training": {"minutes": 10, "epochs": 6}}, {"training.epochs": 30})
+    {'training': {'epochs': 30}}
     """
     changed = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
     for field in sorted(overrides, key=lambda name: not name.endswith(".name")):
@@ -82,6 +85,8 @@ def apply(table: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
         if section in OPEN_SECTIONS and name == "name" and part.get("name") != value:
             part.clear()
         part[name] = value
+    if "training.epochs" in overrides and "training.minutes" not in overrides:
+        changed["training"].pop("minutes", None)
     return changed
 
 
@@ -152,7 +157,7 @@ def _value(text: str, field: str) -> Any:
 def help_text() -> str:
     """Return every field with its default and its meaning, for `soar train --help`.
 
-    >>> "  --training.epochs               How often every training example is seen." in help_text()
+    >>> "  --training.minutes              Train for so many minutes" in help_text()
     True
     """
     lines = ["fields of a recipe, each a flag; training, threat and data fields also by their last name:"]

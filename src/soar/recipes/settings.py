@@ -22,8 +22,8 @@ Settings = TypeVar("Settings", "TrainingSettings", "ValidationSettings", "GuardS
 class TrainingSettings:
     """The training: how long, how fast, in what precision, saved how often."""
 
-    epochs: Count
-    """How often every training example is seen."""
+    epochs: Count | Positive
+    """How often every training example is seen; 1.5 ends in the middle of the second time."""
     minutes: Positive | None = None
     """Train for so many minutes in place of `epochs`; all that is counted in epochs is stretched."""
     clock: Literal["wall", "cpu"] = "wall"

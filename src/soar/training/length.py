@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 from soar.recipes.settings import TrainingSettings
+from soar.training.schedules import schedule_steps
 
 
 class Length(NamedTuple):
@@ -30,7 +31,7 @@ class Length(NamedTuple):
     @property
     def schedule_steps(self) -> int:
         """Updates that the schedules count."""
-        return self.settings.epochs * self.steps_per_epoch
+        return schedule_steps(self.settings, self.steps_per_epoch)
 
     def is_over(self, step: int, seconds: float) -> bool:
         """Return whether training ends after so many updates and seconds."""

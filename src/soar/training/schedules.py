@@ -11,6 +11,15 @@ _ONE_CYCLE_RISE = 0.3
 _WHOLE = Fraction(1)
 
 
+def schedule_steps(settings: TrainingSettings, steps_per_epoch: int) -> int:
+    """Return the updates of all epochs, at least one.
+
+    >>> schedule_steps(TrainingSettings(epochs=1.5, batch_size=1, lr=1), 5)
+    8
+    """
+    return max(1, round(settings.epochs * steps_per_epoch))
+
+
 def lr_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> float:
     r"""Return the factor on the learning rate for one update.
 
@@ -33,7 +42,7 @@ def lr_factor(settings: TrainingSettings, step: int, steps_per_epoch: int) -> fl
     >>> [round(lr_factor(cosine, step, 2), 3) for step in range(4)]
     [1.0, 0.854, 0.5, 0.146]
     """
-    total = settings.epochs * steps_per_epoch
+    total = schedule_steps(settings, steps_per_epoch)
     warmup = round(settings.warmup_epochs * steps_per_epoch)
     fraction = settings.warmup_fraction
     if fraction is None and settings.schedule == "one-cycle":
