@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from plain_text import plain
 
+from plain_text import plain
 from soar import randomness
 from soar.data import Batch
 from soar.distributed import World

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.benchmarks.running import ROOT, benchmark
 
 from soar.experiments.loading import load
-from tests.benchmarks.running import ROOT, benchmark
 
 
 def test_every_row_of_the_frontier_has_the_epochs_of_its_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
