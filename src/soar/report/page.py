@@ -10,6 +10,7 @@ from importlib import resources
 from soar import __version__
 from soar.report.content import RunContent
 from soar.report.drawing.charts import PALETTE
+from soar.report.drawing.lines import series
 from soar.report.markup import Html, tag
 from soar.report.sections import (
     attacks,
@@ -92,8 +93,23 @@ def _masthead(runs: Sequence[RunContent], title: str) -> Html:
         ),
         tag("p", f"{count} on {'; '.join(tasks)}", class_="lead"),
         tag("nav", *links, aria_label="Sections"),
+        _chooser(runs) if len(runs) > 1 else None,
         class_="masthead",
     )
+
+
+def _chooser(runs: Sequence[RunContent]) -> Html:
+    """Draw a box to hide each run, with its color in charts of several runs; a script shows them."""
+    boxes = [
+        tag(
+            "label",
+            tag("input", type="checkbox", value=place, checked=True, autocomplete="off"),
+            tag("span", class_="swatch", style=f"background:{series(place)}", aria_hidden="true"),
+            run.name,
+        )
+        for place, run in enumerate(runs)
+    ]
+    return tag("fieldset", tag("legend", "Show"), *boxes, id="runs", hidden=True)
 
 
 def _palette() -> Html:
