@@ -38,12 +38,31 @@ def test_all_sections_are_there_and_linked(runs: int) -> None:
     assert not root.all(kind="missing") or runs == 5  # of which the last is not diagnosed
 
 
+def test_sections_fold_up_and_are_open_without_a_script() -> None:
+    for section in read(page(made_content(2))).all("section"):
+        (folded,) = (one for one in section.children if isinstance(one, Element))
+        assert folded.name == "details" and "open" in folded.attributes
+        assert [one.name for one in folded.all("summary")[0].all()] == ["h2"]
+
+
+def test_several_runs_can_be_chosen_from_and_are_all_shown_without_a_script() -> None:
+    assert not read(page(made_content(1))).all("fieldset")
+    root = read(page(made_content(3)))
+    chooser = root.by_id("runs")
+    assert "hidden" in chooser.attributes and not root.all(kind="off")
+    assert [one.text for one in chooser.all("label")] == ["pgd-10", "soar-zero-start", "trades"]
+    assert [one.attributes["value"] for one in chooser.all("input")] == ["0", "1", "2"]
+    for name in SECTIONS:
+        places = {one.attributes.get("data-run") for one in root.by_id(name).all()} - {None}
+        assert places == {"0", "1", "2"}, name
+
+
 def test_nothing_comes_from_elsewhere() -> None:
     text = page(made_content(2))
     root = read(text)
     for one in root.all():
         for name in ("src", "href", "xlink:href", "action", "data", "srcset"):
-            assert (one.attributes.get(name) or "#").startswith(("#", "data:image/")), one
+            assert (one.attributes.get(name) or "#").startswith(("#", "data:image/", "data:text/csv")), one
     assert not re.search(r"@import|url\((?!['\"]?(#|data:))", text)
     (script,) = scripts(root)
     assert not re.search(r"fetch\(|XMLHttpRequest|import\(|innerHTML|eval\(", script.text)

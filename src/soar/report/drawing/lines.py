@@ -96,7 +96,9 @@ def parts_of(curve: Curve) -> list[list[Point]]:
     return [part for part in parts if part]
 
 
-def line(k: int, label: str, parts: list[list[Point]], plane: Plane, *, strong: bool, run: int | None = None) -> str:
+def line(
+    k: int, label: str, parts: list[list[Point]], plane: Plane, *, strong: bool, run: int | None = None
+) -> str:
     """Draw a curve with its intervals, and markers that show their numbers when pointed at.
 
     Args:

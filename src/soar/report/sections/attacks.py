@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from statistics import median
 
 from soar.evaluation import Assessment
@@ -37,7 +38,7 @@ def draw(runs: Sequence[RunContent]) -> Html:
         distrusted(runs),
         table(
             join(
-                tag("tr", heading("attack", rowspan=2), *(_run_heading(k, run) for k, run in enumerate(runs))),
+                tag("tr", heading("attack", rowspan=2), *map(_run_heading, count(), runs)),
                 tag("tr", *below),
             ),
             [_attack_row(label, runs, label in cumulative) for label in (CLEAN, *attack_labels(runs))],

@@ -133,7 +133,8 @@ def _cell(run: RunContent, other: RunContent, label: str, title: str) -> Html:
         return cell("not comparable", kind="none", under=title)
     note = _note(run, other, label, found)
     small = tag("span", note, class_="small") if note else None
-    return cell(join(points(found), " ", small), sort=found.difference, under=title)
+    shown = points(found).replace("-", "\N{MINUS SIGN}")
+    return cell(join(shown, " ", small), sort=found.difference, under=title)
 
 
 def _csv(runs: Sequence[RunContent], columns: Sequence[tuple[RunContent, str]]) -> Html:

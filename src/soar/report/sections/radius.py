@@ -18,7 +18,7 @@ from soar.evaluation.target import Target
 from soar.progress import Progress
 from soar.report.drawing.charts import line_chart
 from soar.report.drawing.lines import Curve
-from soar.report.markup import Html, chart, distrusted, section, tag
+from soar.report.markup import Child, Html, chart, distrusted, section, tag
 from soar.threat import Linf, Threat
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def draw(runs: Sequence[RunContent]) -> Html:
         "radius",
         "Accuracy against eps",
         distrusted(runs),
-        tag("p", _images(runs), class_="small"),
+        _images(runs),
         tag("div", *charts, class_="charts"),
         tag("p", _UNKNOWN, class_="small") if any(run.bracket_by_eps for run in runs) else None,
         lead="A sound curve falls steadily and reaches 0% once the radius is large enough. A curve that"
@@ -133,18 +133,21 @@ def draw(runs: Sequence[RunContent]) -> Html:
     )
 
 
-def _images(runs: Sequence[RunContent]) -> str:
-    """Return on how many images the curves are, and where these are not the images of the results above."""
+def _images(runs: Sequence[RunContent]) -> Html:
+    """Tell on how many images the curves are, and where these are not the images of the results above."""
     counts = sorted({run.curve_examples for run in runs})
     results = sorted({len(run.assessment) for run in runs})
-    told = f"Curves are on {_counted(counts)}, under the attacks in their legends; bands are 95% intervals."
+    told: list[Child] = [f"Curves are on {_counted(counts)}, under the attacks in their legends"]
+    told.append("; bands are 95% intervals.")
     if results != counts:
-        flag = f"soar report --examples {results[-1]}"
-        told += f" The results above are on {_counted(results)}: {flag} draws curves on as many."
+        told += [f" The results above are on {_counted(results)}; to draw curves on as many: "]
+        told += [tag("code", f"soar report --examples {results[-1]}"), "."]
     for run in runs:
         if run.bracket_by_eps and run.bracket_examples != run.curve_examples:
-            told += f" {run.name} was certified on {run.bracket_examples} of its {run.curve_examples} images."
-    return told
+            told.append(
+                f" {run.name} was certified on {run.bracket_examples} of its {run.curve_examples} images."
+            )
+    return tag("p", *told, class_="small")
 
 
 def _counted(counts: Sequence[int]) -> str:

@@ -135,5 +135,5 @@ def _pair(place: int, run: RunContent, one: Surface) -> Html:
         tag("div", Html(surface(one, values=values, title=title)), class_="plane")
         for values, title in _TITLES.items()
     ]
-    verdict = mark(run.verdict.kind, run.verdict.text)
-    return tag("figure", tag("figcaption", tag("b", run.name), " ", verdict), *maps, class_="pair", data_run=place)
+    about = tag("figcaption", tag("b", run.name), " ", mark(run.verdict.kind, run.verdict.text))
+    return tag("figure", about, *maps, class_="pair", data_run=place)
