@@ -67,7 +67,7 @@ def leaders(runs: Sequence[RunContent]) -> list[int]:
         return []
 
     def apart(one: int, other: int) -> tuple[float, float]:
-        between = difference(*(runs[trusted[place]].assessment for place in (one, other)), WORST)
+        between = difference(runs[trusted[one]].assessment, runs[trusted[other]].assessment, WORST)
         # Without examples in common nothing tells them apart.
         return (-1.0, 1.0) if between is None else (between.low, between.high)
 
