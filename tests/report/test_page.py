@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from importlib import resources
 from itertools import pairwise
 
 import pytest
 
+from soar.evaluation import Note
 from soar.report.content import RunContent
 from soar.report.page import page
 from soar.report.write import MARK
-from tests.report.made import CLASSES, HOSTILE, bare, hostile, made_content
+from tests.report.made import CLASSES, HOSTILE, bare, certified, hostile, made_content
 from tests.report.reading import Element, read
 
 SECTIONS = (
@@ -134,6 +136,19 @@ def test_the_page_is_known_as_a_report() -> None:
     text = page(made_content(1))
     assert MARK in text[:2000] and text.startswith("<!doctype html>")
     assert page(made_content(1)) == text
+
+
+def test_every_class_that_is_styled_is_there() -> None:
+    first, *others = made_content(5)
+    odd = replace(first, assessment=replace(first.assessment, notes=(Note("random", "random outputs"),)))
+    fewer = replace(first, assessment=replace(first.assessment, attacks=first.assessment.attacks[:1]))
+    pages = [page([certified(odd), *others]), page([bare(others[0])]), page([odd, fewer])]
+    used = {name for text in pages for one in read(text).all() for name in one.classes}
+    assets = resources.files("soar.report").joinpath("assets")
+    style = re.sub(r"/\*.*?\*/", "", assets.joinpath("page.css").read_text(), flags=re.DOTALL)
+    styled = set(re.findall(r"\.([a-z][\w-]*)(?=[^{}]*\{)", style))
+    made = set(re.findall(r"[a-z]+", assets.joinpath("page.js").read_text()))
+    assert len(styled) > 50 and styled - used - made == {"inconclusive"}  # which no made run is
 
 
 def test_two_classes_and_many_classes_are_shown() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from soar.evaluation.diagnosis import Verdict
 from soar.evaluation.table import MEANING
+from soar.threat import Threat
 
 if TYPE_CHECKING:
     from soar.report.content import RunContent
@@ -81,6 +82,11 @@ def section(name: str, title: str, *content: Child, lead: Child = None) -> Html:
 def missing(*text: Child) -> Html:
     """Return a note on something that was not measured, and how to get it."""
     return tag("p", *text, class_="missing")
+
+
+def whole(threat: Threat) -> Html:
+    """Return a threat, whose norm and eps stay on one line."""
+    return tag("span", str(threat), class_="whole")
 
 
 def mark(kind: Kind, text: str) -> Html:

@@ -8,9 +8,8 @@ from soar import text
 from soar.evaluation.assessment import CLEAN, WORST, Assessment
 from soar.evaluation.bracket import Bracket
 from soar.report.content import RunContent
-from soar.report.markup import SIGNS, Html, Kind, join, mark, section, tag
+from soar.report.markup import SIGNS, Html, Kind, join, mark, section, tag, whole
 from soar.report.sections import comparison
-from soar.threat import Threat
 
 _WARNINGS: dict[Kind, str] = {
     "masked": "Not to be trusted",
@@ -71,17 +70,12 @@ def _card(place: int, run: RunContent, standing: str) -> Html:
         tag("p", tag("span", "Verdict on the measurement ", class_="small"), badge, class_="judgment"),
         tag("p", verdict.reason, class_="reason"),
         *(tag("p", f"! {note}", class_="note") for note in found.notes),
-        tag("p", f"{len(found)} images of {found.data}, ", _whole(found.threat), class_="small"),
+        tag("p", f"{len(found)} images of {found.data}, ", whole(found.threat), class_="small"),
         # The color follows the accuracy alone; the verdict, whatever it is, has its own.
         style=f"--share:{found.worst_case:.3f}",
         class_="card masked" if verdict.is_masked else "card toned",
         data_run=place,
     )
-
-
-def _whole(threat: Threat) -> Html:
-    """Write a threat so that its norm and its eps stay on one line."""
-    return tag("span", str(threat), class_="whole")
 
 
 def _distrust(kind: Kind, warning: str) -> Html:
