@@ -182,7 +182,7 @@ def _card(one: GalleryImage, classes: Sequence[str], start: int) -> Html:
             _picture(one.frames[0].image, "clean", f"{name}, clean", "clean"),
             _picture(frame.image, "attacked", f"{name}, attacked", "attacked"),
             _picture(frame.perturbation, times, "the perturbation, magnified", "change"),
-            class_="pictures",
+            class_="images",
         ),
         tag("ul", *(_bar(*pair) for pair in zip(names, data["bars"], strict=False)), class_="shares"),
         class_="card specimen",

@@ -111,7 +111,7 @@ def _line(**parts: float | tuple[float, float]) -> Html:
 
 
 def _legend(runs: Sequence[RunContent]) -> Html:
-    """Say what the parts of the lines and their colors mean, as far as some line has them."""
+    """Draw a legend of the parts of the lines, as far as some line has them, and of their color."""
     words = {"dot": "robust accuracy on a line from 0 to 100%"}
     if any(run.bracket is None for run in runs):
         words["range"] = "its 95% interval"

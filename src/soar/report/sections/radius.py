@@ -134,7 +134,7 @@ def draw(runs: Sequence[RunContent]) -> Html:
 
 
 def _images(runs: Sequence[RunContent]) -> Html:
-    """Tell on how many images the curves are, and where these are not the images of the results above."""
+    """Return on how many images the curves are, and where these are not the images of the results above."""
     counts = sorted({run.curve_examples for run in runs})
     results = sorted({len(run.assessment) for run in runs})
     told: list[Child] = [f"Curves are on {_counted(counts)}, under the attacks in their legends"]
