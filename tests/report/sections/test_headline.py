@@ -75,7 +75,7 @@ def test_a_number_that_could_not_be_checked_is_marked_and_never_the_best() -> No
     assert read(headline.draw([first, best])).all("article")[1].all(kind="standing")
     assert "~ inconclusive" in read(attacks.draw(runs)).text and "inconclusive" in str(page(runs))
     told = read(diagnosis.draw(runs))
-    assert "0 of 3 checks speak against the model, 2 could not be made, on " in told.text
+    assert "0 of 3 checks speak against the measurement, 2 could not be made, on " in told.text
     assert [one.classes[1] for one in told.all("details", "evidence")[3:]] == [
         "inconclusive",
         "inconclusive",

@@ -60,7 +60,8 @@ def _card(place: int, run: RunContent, standing: str) -> Html:
     worst, clean = (text.interval(*found.interval(label)) for label in (WORST, CLEAN))
     return tag(
         "article",
-        tag("header", tag("h3", run.name), tag("p", star, class_="standing") if standing else None),
+        tag("h3", run.name),
+        tag("p", star, class_="standing") if standing else None,
         tag("p", number, class_="number"),
         None if warning is None else _distrust(verdict.kind, warning),
         tag("p", tag("b", "robust accuracy"), ", worst case of all attacks", class_="what"),
