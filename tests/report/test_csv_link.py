@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soar.report.csv_link import csv_link, csv_text
+from soar.report.csv_link import Value, csv_link, csv_text
 from soar.report.sections import attacks, classes
 from soar.text import interval, percent
 from tests.report.made import HOSTILE, hostile, made_content
@@ -29,7 +30,7 @@ def test_numbers_keep_six_digits(number: float) -> None:
 
 
 def test_the_file_is_in_the_page_itself() -> None:
-    rows = [("run", "accuracy"), (HOSTILE, 0.5), ('b,\n"c"', None)]
+    rows: list[Sequence[Value]] = [("run", "accuracy"), (HOSTILE, 0.5), ('b,\n"c"', None)]
     (link,) = read(csv_link("by-attack", rows)).all()
     assert link.attributes["download"] == "by-attack.csv"
     assert saved(link) == [["run", "accuracy"], [HOSTILE, "0.5"], ['b,\n"c"', ""]]
