@@ -91,7 +91,10 @@ def test_the_table_of_differences_says_tied_and_its_file_holds_the_same() -> Non
     shown = {one.text for one in root.all("td")} - {"-"}
     names, *rows = saved(root.all("a", "csv")[0])
     assert names == ["run", "against", "accuracy", "points", "low", "high", "note"]
-    numbers = ["{:+.1f} ({:+.1f} to {:+.1f}) {}".format(*map(float, row[3:6]), row[6]) for row in rows]
+    numbers = []
+    for row in rows:
+        apart, low, high = map(float, row[3:6])
+        numbers.append(f"{apart:+.1f} ({low:+.1f} to {high:+.1f}) {row[6]}")
     assert {one.replace("-", "\N{MINUS SIGN}") for one in numbers} == shown
     assert [row[:3] for row in rows[:2]] == [
         ["pgd-10", "trades", "worst case"],
