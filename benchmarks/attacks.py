@@ -182,7 +182,8 @@ def trained(kind: str, source: data.Dataset, size: Size, threat: Linf, cache: Pa
     vary = data.Augmentation(crop_padding=2, flip=True)
     for epoch in range(epochs):
         order = {"batch_size": batch_size, "seed": 0, "epoch": epoch}
-        for x, y, index in data.training_batches(split, augmentation=vary, **order):
+        for batch in data.training_batches(split, augmentation=vary, **order):
+            x, y, index = batch.on()
             optimizer.zero_grad()
             objective(x, y, index).loss.backward()
             optimizer.step()

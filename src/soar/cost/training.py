@@ -271,7 +271,7 @@ def _update(trainer: Trainer, batch: Batch, step: int, within: AbstractContextMa
     """
     updates = trainer.updates
     trainer.objective.train()
-    x = batch.x.to(updates.device, updates.dtype, memory_format=updates.layout)
+    x = batch.on(updates.device, updates.dtype, updates.layout).x
     labels, handle = sharpen(trainer.objective.model, x)
     with handle, within:
         updates.prepare(step)

@@ -74,7 +74,7 @@ def gather(data: Data) -> LabeledImages:
     if isinstance(data, LabeledImages):
         return data
     if isinstance(data, Split):
-        found = LabeledImages(data.images, data.labels, data.indices)
+        found = LabeledImages(data.images[:], data.labels, data.indices)
     elif isinstance(data, DataLoader | TorchDataset):
         found = _numbered(*_loaded(data))
     elif isinstance(data, tuple) and len(data) == 2 and all(isinstance(x, Tensor | np.ndarray) for x in data):
