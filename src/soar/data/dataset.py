@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soar.data.pictures import Pictures, Pixels, settled
+from soar.data.pictures import Pictures, Pixels, select, settled
 from soar.errors import UserError, printable
 
 # ImageNet-21K, the largest in use, has 21,841.
@@ -69,8 +69,7 @@ class Split:
         return self._select(slice(n))
 
     def _select(self, rows: Tensor | slice) -> Split:
-        images = self.images[rows] if isinstance(self.images, Tensor) else self.images.at(rows)
-        return Split(images, self.labels[rows], self.indices[rows])
+        return Split(select(self.images, rows), self.labels[rows], self.indices[rows])
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,9 @@ class Pictures(ABC):
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Tensor | slice) -> Tensor:
+    def __getitem__(self, rows: Tensor | slice | int) -> Tensor:
+        if isinstance(rows, int):
+            return self[torch.tensor([rows])][0]
         chosen = positions(rows, len(self))
         check_memory(len(chosen) * int(np.prod(self.shape[1:], dtype=np.int64)), f"{len(chosen)} images")
         return torch.from_numpy(self.read(chosen))
@@ -77,6 +79,11 @@ def positions(rows: Tensor | slice, count: int) -> Rows:
     """
     every = np.arange(count, dtype=np.int64)
     return every[rows if isinstance(rows, slice) else rows.cpu().numpy()]
+
+
+def select(images: Tensor | Pictures, rows: Tensor | slice) -> Tensor | Pictures:
+    """Return some images; those that are not in memory stay where they are."""
+    return images[rows] if isinstance(images, Tensor) else images.at(rows)
 
 
 def settled(pictures: Pictures) -> Tensor | Pictures:

@@ -24,8 +24,6 @@ from soar.fuse import inference_copy
 from soar.progress import Mode, Progress
 from soar.text import percent
 
-# The engine holds what it attacks as floats, so it is given so many batches at a time, however long the data.
-_BATCHES_AT_ONCE = 16
 _SAMPLE = 4
 
 
@@ -137,7 +135,7 @@ class Shard:
             robust[row], forward[row], backward[row], predictions[row] = known[int(target.index[row])]
         began = time.monotonic()
         with Progress(total, attack.label, target.progress, done=total - len(rows)) as bar:
-            for part in rows.split(_BATCHES_AT_ONCE * target.batch_size):
+            for part in rows.split(target.at_once):
                 outcomes = self._run(planned, part, bar, of=len(rows), left=int(robust.sum()))
                 robust[part], predictions[part] = outcomes.robust.cpu(), outcomes.predictions.cpu()
                 forward[part], backward[part] = outcomes.forward.cpu(), outcomes.backward.cpu()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -57,7 +58,7 @@ def relaxation(task: Task) -> Found:
         target.model,
         attack,
         threat,
-        target.images,
+        target.images[:],
         target.labels,
         index=target.index,
         seed=task.seed,
@@ -77,8 +78,7 @@ def samples(task: Task) -> Found:
     options = dict(task.options["objective"])
     built = OBJECTIVES.build("soar", options, target.model, target.threat, seed=task.seed)
     assert isinstance(built, SOAR)
-    index = target.index.to(target.device)
-    batches = zip(target.x.split(BATCH), target.y.split(BATCH), index.split(BATCH), strict=True)
+    batches = replace(target, batch_size=BATCH).batches()
     return mean(torch.cat([regularized_losses(built, *batch, samples=count) for batch in batches]))
 
 
