@@ -117,7 +117,7 @@ class Shard:
         self.exposed = torch.ones_like(self.robust) if spared is None else ~spared.cpu()
         self.copy = target.model
         if fast and len(target):
-            self.copy = inference_copy(target.model, target.subset(slice(_SAMPLE)).x)
+            self.copy = inference_copy(target.model, target.x[:_SAMPLE])
 
     def attack(self, planned: Planned) -> AttackResult:
         """Run one attack on the examples that the journal does not know yet."""
