@@ -6,9 +6,9 @@
 Pictures are made: JPEG files of 64 x 64, and of about 300 x 256 that are scaled to 256 and cropped to 224.
 Both sides decode with Pillow, in a shuffled order, into batches of bytes; each runs in a process of its own,
 twice in turn, and the better run counts. Images per second of CPU time of the process and its workers decide,
-since neighbors on the machine disturb them least. Loading is apart: ours lists the files and, where images have no
-crop, reads all headers, or all pixels where they take no more than 256 MiB. Memory is the largest sum of what the process and its
-workers hold alone and their shares of what they hold together (PSS).
+since neighbors on the machine disturb them least. Loading is apart: ours lists the files and, where images
+have no crop, reads all headers, or all pixels where they take no more than 256 MiB. Memory is the largest sum
+of what the process and its workers hold alone and their shares of what they hold together (PSS).
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from PIL import Image
-from plain_text import plain
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
+from plain_text import plain
 from soar import data
 from soar.data import Augmentation
+from soar.data.decoding import Framing
 from soar.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
@@ -52,9 +53,9 @@ class Case:
     workers: int
 
     @property
-    def framing(self) -> dict[str, int]:
+    def framing(self) -> Framing:
         """How they are brought to one size."""
-        return {"resize": 256, "crop": 224} if self.size == 224 else {}
+        return Framing(256, 224) if self.size == 224 else Framing()
 
 
 CASES = (
@@ -98,7 +99,7 @@ def make(folder: Path, count: int, size: int) -> None:
 class Pictures(TorchDataset[tuple[torch.Tensor, int]]):
     """What anyone would write for a `DataLoader`."""
 
-    def __init__(self, folder: Path, framing: dict[str, int]) -> None:
+    def __init__(self, folder: Path, framing: Framing) -> None:
         self.files = sorted((folder / "train").glob("*/*.jpg"))
         self.framing = framing
 
@@ -108,8 +109,8 @@ class Pictures(TorchDataset[tuple[torch.Tensor, int]]):
     def __getitem__(self, row: int) -> tuple[torch.Tensor, int]:
         with Image.open(self.files[row]) as picture:
             image = picture.convert("RGB")
-        if self.framing:
-            resize, crop = self.framing["resize"], self.framing["crop"]
+        resize, crop = self.framing.resize, self.framing.crop
+        if resize is not None and crop is not None:
             scale = resize / min(image.size)
             width, height = (round(side * scale) for side in image.size)
             left, top = (width - crop) // 2, (height - crop) // 2
@@ -121,7 +122,9 @@ class Pictures(TorchDataset[tuple[torch.Tensor, int]]):
 
 def ours(folder: Path, case: Case) -> Iterable[Any]:
     """Return the batches of an epoch of ours."""
-    split = data.load(f"folder:{folder}", validation=0, **case.framing).train
+    split = data.load(
+        f"folder:{folder}", validation=0, resize=case.framing.resize, crop=case.framing.crop
+    ).train
     return data.training_batches(
         split, batch_size=_BATCH, seed=0, epoch=0, augmentation=Augmentation(), num_workers=case.workers
     )

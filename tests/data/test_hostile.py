@@ -57,7 +57,7 @@ def test_pictures(tmp_path: Path, name: str) -> None:
 
     def read() -> Dataset:
         found = folder.read(tmp_path)
-        assert len(found.test.images[:]) == 2
+        assert len(found.test.images) == 2
         return found
 
     check(outcome(read), expected)

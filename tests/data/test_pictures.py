@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from soar.data import Augmentation, Dataset, Split, load, pictures, training_batches
-from soar.data.decoding import Framing, decode, header
+from soar.data.decoding import Framing, Header, decode, header
 from soar.data.pictures import Pictures
 from soar.errors import UserError
 
@@ -116,7 +116,7 @@ def loaded(kind: str, root: Path, monkeypatch: pytest.MonkeyPatch, **settings: A
 
 
 def by_class(split: Split) -> list[list[bytes]]:
-    images = split.images[:].numpy()
+    images = split.images.numpy()
     return [sorted(image.tobytes() for image in images[split.labels.numpy() == c]) for c in range(CLASSES)]
 
 
@@ -125,7 +125,7 @@ def test_every_source_gives_the_images_and_labels_that_were_written(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamed: None
 ) -> None:
     found = loaded(kind, tmp_path, monkeypatch, validation=6)
-    assert isinstance(found.train.images, Pictures)
+    assert isinstance(found.train.pictures, Pictures)
     assert (found.shape, len(found.classes), len(found.train), len(found.test)) == ((3, 9, 7), 3, 24, 30)
     images, labels = made()
     whole = [sorted(i.transpose(2, 0, 1).tobytes() for i in images[labels == c]) for c in range(CLASSES)]
@@ -146,7 +146,7 @@ def test_streamed_batches_are_those_of_memory_bit_for_bit_after_a_resume_too(
         "augmentation": Augmentation(crop_padding=2, flip=True),
     }
     kept = loaded(kind, tmp_path, monkeypatch).train
-    assert isinstance(kept.images, torch.Tensor)
+    assert isinstance(kept.pictures, torch.Tensor)
     monkeypatch.setattr(pictures, "_SMALL", 0)
     streamed = load(MAKERS[kind](tmp_path)).train
     expected = [*training_batches(kept, **settings)][3:]
@@ -176,7 +176,7 @@ def test_resize_and_crop_of_a_constant_and_of_a_ramp() -> None:
     halved = decode(png(ramp), "here", 1, Framing(10, 10))[0, 5].astype(int)
     # The middle ten of fifteen, each the mean of two neighbors up to the filter's width.
     assert np.abs(halved - ramp[0].reshape(15, 2).mean(axis=1)[2:12]).max() <= 1
-    assert header(png(ramp), "here") == (30, 20, True) or header(png(ramp), "here").is_gray
+    assert header(png(ramp), "here") == Header(30, 20, is_gray=True)
 
 
 def test_a_large_jpeg_is_decoded_at_a_smaller_size_and_looks_the_same() -> None:
@@ -209,7 +209,7 @@ def test_mixed_sizes_need_a_crop(tmp_path: Path) -> None:
         ({"resize": 8, "crop": 16}, "data.crop: got 16, expected at most data.resize, 8"),
     ],
 )
-def test_framing_that_cannot_be(settings: dict[str, int], message: str, tmp_path: Path) -> None:
+def test_framing_that_cannot_be(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         load(as_folder(tmp_path), **settings)
 
@@ -225,7 +225,7 @@ def test_a_file_that_changes_under_the_training_is_named(
     found = loaded("folder", tmp_path, monkeypatch)
     (tmp_path / "test/c0/000.png").write_bytes(png(np.zeros((3, 4, 3), np.uint8)))
     with pytest.raises(UserError, match=r"000\.png: 4 x 3 pixels, expected 7 x 9, as when the data"):
-        found.test.images[:]
+        found.test.pictures[:]
 
 
 def test_shards_with_names_and_numbers(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_datasets_of_hugging_face(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     found = load(f"datasets:{tmp_path / 'both'}", validation=6)
     assert (found.classes, len(found.train)) == (("ant", "bee", "cow"), 24)
     rows_of = torch.from_numpy(images.transpose(0, 3, 1, 2).copy())
-    assert torch.equal(found.test.images[:], rows_of)
+    assert torch.equal(found.test.images, rows_of)
     with pytest.raises(UserError, match="not a folder of Hugging Face's save_to_disk"):
         load(f"datasets:{tmp_path}")
 

@@ -142,7 +142,7 @@ def _preparer(
     # The random numbers of an epoch are drawn at once: tiny draws for every batch cost far more.
     # Pixels are moved by numpy, because torch would start threads of its own inside each worker.
     indices = split.indices[rows]
-    read = split.images.numpy().__getitem__ if isinstance(split.images, Tensor) else split.images.read
+    read = split.pictures.numpy().__getitem__ if isinstance(split.pictures, Tensor) else split.pictures.read
     moves = draw_moves(augmentation, indices.reshape(-1), seed=seed, epoch=epoch)
     size = rows.shape[1]
 

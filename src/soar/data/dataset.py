@@ -25,7 +25,7 @@ class Split:
     """Labeled images that are used for one purpose.
 
     Args:
-        images: uint8, shape (N, channels, height, width), in memory or read when they are indexed
+        pictures: the images, uint8, shape (N, channels, height, width), in memory or read when indexed
         labels: int64, shape (N,)
         indices: int64, shape (N,); the position in the source file, which identifies an example
             whatever is selected or shuffled
@@ -35,26 +35,31 @@ class Split:
     [2, 0]
     """
 
-    images: Tensor | Pictures
+    pictures: Tensor | Pictures
     labels: Tensor
     indices: Tensor
 
     def __post_init__(self) -> None:
-        if self.images.dtype != torch.uint8 or self.images.ndim != 4:
+        if self.pictures.dtype != torch.uint8 or self.pictures.ndim != 4:
             raise UserError(
-                f"images: got {self.images.dtype} of shape {tuple(self.images.shape)}, "
+                f"images: got {self.pictures.dtype} of shape {tuple(self.pictures.shape)}, "
                 "expected uint8 (N, channels, height, width)"
             )
         for name in ("labels", "indices"):
             numbers: Tensor = getattr(self, name)
-            if numbers.dtype != torch.int64 or numbers.shape != self.images.shape[:1]:
+            if numbers.dtype != torch.int64 or numbers.shape != self.pictures.shape[:1]:
                 raise UserError(
                     f"{name}: got {numbers.dtype} of shape {tuple(numbers.shape)}, "
-                    f"expected int64 ({len(self.images)},)"
+                    f"expected int64 ({len(self.pictures)},)"
                 )
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def images(self) -> Tensor:
+        """All images in memory; those that are in files are read at each call."""
+        return self.pictures[:]
 
     def subset(self, rows: Tensor) -> Split:
         """Return some examples, in the order given; images that are not in memory stay where they are.
@@ -69,7 +74,7 @@ class Split:
         return self._select(slice(n))
 
     def _select(self, rows: Tensor | slice) -> Split:
-        return Split(select(self.images, rows), self.labels[rows], self.indices[rows])
+        return Split(select(self.pictures, rows), self.labels[rows], self.indices[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +107,7 @@ def from_files(name: str, classes: tuple[str, ...], train: Split | None, test: S
         train: the training examples; None where there are none, as when a model is only evaluated
         test: the test examples
     """
-    channels, height, width = test.images.shape[1:]
+    channels, height, width = test.pictures.shape[1:]
     none = test.first(0)
     return Dataset(name, classes, (channels, height, width), none if train is None else train, none, test)
 

@@ -78,7 +78,7 @@ def read(folder: Path, framing: Framing = KEPT) -> Dataset:
 
 
 def _only(features: Any, kind: type, folder: Path) -> str:
-    found = [name for name, feature in features.items() if isinstance(feature, kind)]
+    found: list[str] = [name for name, feature in features.items() if isinstance(feature, kind)]
     if len(found) != 1:
         raise UserError(
             f"{folder}: has the columns {', '.join(features)}; expected exactly one of type"

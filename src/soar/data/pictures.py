@@ -31,8 +31,8 @@ class Pictures(ABC):
     dtype = torch.uint8
     ndim = 4
 
-    def __init__(self, shape: tuple[int, int, int, int]) -> None:
-        self.shape = shape
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = torch.Size(shape)
 
     @abstractmethod
     def read(self, rows: Rows) -> Pixels:

@@ -151,7 +151,7 @@ def _attacked(target: Target, threat: Threat, plan: Plan) -> AdversarialExamples
         backward[left] += planned.samples * outcomes.backward
         robust[left] = outcomes.robust
     tensors = (adversarial, ~robust, predictions, correct, forward, backward)
-    return AdversarialExamples(threat, *(one.to(target.images[:0].device) for one in tensors))
+    return AdversarialExamples(threat, *(one.to(target.pictures[:0].device) for one in tensors))
 
 
 def as_threats(given: Threat | Sequence[Threat]) -> Sequence[Threat]:

@@ -36,18 +36,23 @@ class LabeledImages:
     """Examples to evaluate.
 
     Args:
-        images: uint8, or float in [0, 1]; in memory, or read when they are indexed
+        pictures: the images, uint8 or float in [0, 1], in memory or read when indexed
         labels: true classes
         index: the identity of each example
     """
 
-    images: Tensor | Pictures
+    pictures: Tensor | Pictures
     labels: Tensor
     index: Tensor
 
+    @property
+    def images(self) -> Tensor:
+        """All images in memory; those that are in files are read at each call."""
+        return self.pictures[:]
+
     def subset(self, rows: Tensor | slice) -> LabeledImages:
         """Return some examples, in the order of `rows`."""
-        return LabeledImages(select(self.images, rows), self.labels[rows], self.index[rows])
+        return LabeledImages(select(self.pictures, rows), self.labels[rows], self.index[rows])
 
 
 class Inputs:
@@ -97,7 +102,7 @@ def gather(data: Data) -> LabeledImages:
     if isinstance(data, LabeledImages):
         return data
     if isinstance(data, Split):
-        found = LabeledImages(data.images, data.labels, data.indices)
+        found = LabeledImages(data.pictures, data.labels, data.indices)
     elif isinstance(data, DataLoader | TorchDataset):
         found = _numbered(*_loaded(data))
     elif isinstance(data, tuple) and len(data) == 2 and all(isinstance(x, Tensor | np.ndarray) for x in data):
@@ -108,8 +113,8 @@ def gather(data: Data) -> LabeledImages:
             f"data: got {got or type(data).__name__}, expected a split such as"
             " soar.data.load('cifar10').test, a pair (images, labels), or a torch Dataset or DataLoader"
         )
-    if isinstance(found.images, Tensor):
-        check_images(found.images, found.labels)
+    if isinstance(found.pictures, Tensor):
+        check_images(found.pictures, found.labels)
     if not len(found.labels):
         raise UserError(_NO_IMAGES)
     return found

@@ -136,8 +136,13 @@ class Target:
         return len(self.labels)
 
     @property
-    def images(self) -> Tensor | Pictures:
+    def pictures(self) -> Tensor | Pictures:
         """The images as they were given: uint8, or float in [0, 1]; perhaps in files until indexed."""
+        return gather(self.data).pictures
+
+    @property
+    def images(self) -> Tensor:
+        """All of them in memory; those that are in files are read at each call."""
         return gather(self.data).images
 
     @property
@@ -158,7 +163,7 @@ class Target:
     @property
     def x(self) -> Inputs:
         """The images as the model takes them: float in [0, 1], on its device, in its precision."""
-        return Inputs(self.images, *placement(self.model))
+        return Inputs(self.pictures, *placement(self.model))
 
     @cached_property
     def y(self) -> Tensor:
@@ -172,8 +177,8 @@ class Target:
         Raises:
             UserError: if they are not one row of finite logits for each image, or a label is not a class
         """
-        parts = [self.predict(self.images[rows]) for rows in torch.arange(len(self)).split(self.at_once)]
-        found = torch.cat(parts) if parts else self.predict(self.images[:])
+        parts = [self.predict(self.pictures[rows]) for rows in torch.arange(len(self)).split(self.at_once)]
+        found = torch.cat(parts) if parts else self.predict(self.images)
         if not len(self):
             return found
         classes = checked_logits(found, len(self)).shape[1]
@@ -213,7 +218,7 @@ class Target:
     @property
     def at_once(self) -> int:
         """How many images are held as floats at once, with the points of an attack."""
-        batches = _NUMBERS_AT_ONCE // max(1, self.batch_size * math.prod(self.images.shape[1:]))
+        batches = _NUMBERS_AT_ONCE // max(1, self.batch_size * math.prod(self.pictures.shape[1:]))
         return self.batch_size * min(max(1, batches), _BATCHES_AT_ONCE)
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -254,7 +259,7 @@ class Target:
             attacked,
             attack,
             threat or self.threat,
-            self.images[rows],
+            self.pictures[rows],
             self.labels[rows],
             index=self.index[rows],
             goal=goal,

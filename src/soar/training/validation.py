@@ -94,9 +94,9 @@ def validate(
     world = world or World()
     mine = split.subset(torch.arange(len(split))[world.shard(len(split))])
     counts = torch.zeros(2, dtype=torch.int64)
-    size = max(settings.batch_size, _AT_ONCE // math.prod(split.images.shape[1:]))
+    size = max(settings.batch_size, _AT_ONCE // math.prod(split.pictures.shape[1:]))
     for rows in torch.arange(len(mine)).split(size):
-        part = Split(mine.images[rows], mine.labels[rows], mine.indices[rows])
+        part = Split(mine.pictures[rows], mine.labels[rows], mine.indices[rows])
         counts += torch.tensor(_count(model, part, threat, settings, seed, listener))
     clean, robust = torch.tensor(world.gather(counts.tolist())).sum(dim=0).tolist()
     return Scores(step, clean / len(split), None if threat is None else robust / len(split))
@@ -113,14 +113,14 @@ def _count(
     """Count the examples that are correctly classified, and those that still are after the attack."""
     if threat is None:
         with probing(model):
-            predictions = attacks.predict(model, part.images[:], settings.batch_size).argmax(dim=1)
+            predictions = attacks.predict(model, part.images, settings.batch_size).argmax(dim=1)
         correct = int((predictions.cpu() == part.labels.cpu()).sum())
         return correct, correct
     outcomes = attacks.run(
         model,
         attack_of(settings),
         threat,
-        part.images[:],
+        part.images,
         part.labels,
         index=part.indices,
         seed=seed,

@@ -76,7 +76,7 @@ def attack_tasks(target: Target, features: Features) -> Tasks:
         Binarized(features, heads.of(rows)),
         ATTACK,
         target.threat,
-        some.images[:],
+        some.images,
         torch.zeros_like(some.labels),
         index=some.index,
         seed=target.seed,

@@ -52,13 +52,13 @@ def relaxation(task: Task) -> Found:
     threat: Threat = target.threat
     step = _LINF_STEP
     if task.options["ball"] == "l2":
-        threat, step = L2(threat.enclosing_l2_radius(math.prod(target.images.shape[1:]))), _L2_STEP
+        threat, step = L2(threat.enclosing_l2_radius(math.prod(target.pictures.shape[1:]))), _L2_STEP
     attack = PGD(steps=task.options["steps"], step_size=step * threat.radius)
     points = transfer_points(
         target.model,
         attack,
         threat,
-        target.images[:],
+        target.images,
         target.labels,
         index=target.index,
         seed=task.seed,

@@ -45,7 +45,7 @@ def _found(task: Task) -> Tensor:
                 batch.model,
                 attack,
                 batch.threat,
-                batch.images[:],
+                batch.images,
                 batch.labels,
                 index=batch.index,
                 seed=task.seed,
