@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     model, data = _subject(arguments)
     ready_folder(arguments.output.parent, "--output")
     to = getattr(export, f"to_{arguments.format.replace('-', '_')}")
-    print(f"saved {to(model, arguments.output, data.test.images[:EXAMPLES])}")
+    print(f"saved {to(model, arguments.output, data.test.pictures[:EXAMPLES])}")
     return 0
 
 

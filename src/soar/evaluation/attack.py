@@ -141,7 +141,7 @@ def _attacked(target: Target, threat: Threat, plan: Plan) -> AdversarialExamples
     """Run one attack after the other, each on the images that are still classified correctly."""
     predictions = target.logits.argmax(dim=1)
     correct = predictions == target.y
-    robust, adversarial = correct.clone(), target.x.clone()
+    robust, adversarial = correct.clone(), target.x[:].clone()
     forward, backward = torch.ones_like(predictions), torch.zeros_like(predictions)
     for planned in plan:
         left = robust.nonzero()[:, 0]
@@ -151,7 +151,7 @@ def _attacked(target: Target, threat: Threat, plan: Plan) -> AdversarialExamples
         backward[left] += planned.samples * outcomes.backward
         robust[left] = outcomes.robust
     tensors = (adversarial, ~robust, predictions, correct, forward, backward)
-    return AdversarialExamples(threat, *(one.to(target.images.device) for one in tensors))
+    return AdversarialExamples(threat, *(one.to(target.pictures[:0].device) for one in tensors))
 
 
 def as_threats(given: Threat | Sequence[Threat]) -> Sequence[Threat]:

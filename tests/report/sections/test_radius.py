@@ -21,7 +21,7 @@ from tests.report.reading import read
 def test_a_linear_model_breaks_exactly_where_its_margin_ends(threat: Threat, dual: int) -> None:
     target = linear_target(threat, count=40)
     found = [breaking_radii(target, attack) for attack in (FGSM(), PGD(steps=20, loss="margin"))]
-    far = target.model.distances(target.x, target.y, dual=dual)  # type: ignore[operator]
+    far = target.model.distances(target.x[:], target.y, dual=dual)  # type: ignore[operator]
     radii = torch.tensor([one.radius for one in threats(threat)])
     expected = torch.where(target.correct, 1 + (radii[None] < far[:, None]).sum(dim=1), 0)
     assert found == [tuple(expected.tolist())] * 2
