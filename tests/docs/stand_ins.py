@@ -82,13 +82,14 @@ class LightningTrainer:
 
 
 class TrainingArguments(SimpleNamespace):
-    KNOWN = frozenset(
-        "output_dir num_train_epochs per_device_train_batch_size learning_rate max_grad_norm bf16 use_cpu"
-        " eval_strategy label_names remove_unused_columns save_strategy report_to".split()
+    KNOWN = (
+        *("output_dir", "num_train_epochs", "per_device_train_batch_size", "learning_rate", "max_grad_norm"),
+        *("bf16", "use_cpu", "eval_strategy", "save_strategy", "report_to"),
+        *("label_names", "remove_unused_columns"),
     )
 
     def __init__(self, **options: Any) -> None:
-        assert options.keys() <= self.KNOWN, options.keys() - self.KNOWN
+        assert options.keys() <= set(self.KNOWN), options.keys() - set(self.KNOWN)
         super().__init__(**options)
 
 

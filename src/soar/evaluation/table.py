@@ -105,7 +105,8 @@ def curve(
     first = results[0]
     made.add_row("none", percent(first.accuracy(CLEAN)), interval(*first.interval(CLEAN)), "1.0", "0.0")
     certified = {one.threat: percent(one.accuracy) for one in certificates}
-    for one in sorted(results, key=lambda one: one.threat.eps):
+    rows: list[Assessment | AdversarialExamples] = [*results]
+    for one in sorted(rows, key=lambda one: one.threat.eps):
         forward, backward = one.passes(WORST)
         accuracy = percent(one.accuracy(WORST)), interval(*one.interval(WORST))
         proved = [certified.get(one.threat, "")] if certificates else []
