@@ -121,7 +121,7 @@ def test_an_assessment_of_autoattack_is_written_with_what_flags_say(
     ("words", "said"),
     [
         (["assessment.json", "--field", "venue"], "--field: got 'venue', expected NAME=VALUE"),
-        (["assessment.json", "--field", "autors=A"], "unknown field 'autors'"),
+        (["assessment.json", "--field", "nam=A"], "unknown field 'nam'"),
         (["assessment.json", "--field", "additional_data=no"], "got additional_data=no, expected true or"),
         (["--model", "a:b"], "--model does not go with --format robustbench"),
         (["--data", "cifar10"], "--data does not go with --format robustbench"),
