@@ -49,9 +49,13 @@ def as_file(notebook: dict[str, Any]) -> str:
 def _value(code: str, names: dict[str, Any], where: str) -> Any:
     """Run a cell, and return the value of its last line if that is an expression."""
     tree = ast.parse(code, where)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr):
+        exec(compile(tree, where, "exec"), names)
+        return None
+    tree.body.remove(last)
     exec(compile(tree, where, "exec"), names)
-    return None if last is None else eval(compile(ast.Expression(last.value), where, "eval"), names)
+    return eval(compile(ast.Expression(last.value), where, "eval"), names)
 
 
 def _shown(value: Any, count: int) -> dict[str, Any]:

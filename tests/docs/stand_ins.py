@@ -23,7 +23,7 @@ Batches = Iterable[Any]
 
 def provide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the stand-ins where the libraries would be imported from."""
-    libraries = {
+    libraries: dict[str, dict[str, Any]] = {
         "lightning": {"LightningModule": LightningModule, "Trainer": LightningTrainer},
         "transformers": {
             "Trainer": HuggingFaceTrainer,
