@@ -10,8 +10,9 @@ from html.parser import HTMLParser
 import pytest
 import torch
 from rich.console import Console
-from torch import Tensor
+from torch import Tensor, nn
 
+import soar
 from soar.evaluation import AdversarialExamples, Assessment, Curve, compare
 from soar.evaluation.rendering import Shown, as_html
 from soar.evaluation.table import (
@@ -127,6 +128,16 @@ def test_several_radii_are_one_table_in_the_same_columns() -> None:
     assert none.split() == ["none", "75.0%", "30.1", "to", "95.4", "1.0", "0.0"]
     assert [row.split()[:3] for row in rows] == [["linf", "4/255", "25.0%"], ["linf", "8/255", "25.0%"]]
     assert batches == tuple(batches) and batches[0].threat == Linf("8/255"), "a tuple in its own order"
+
+
+def test_lists_of_threats_give_such_tables() -> None:
+    data = torch.tensor([[[[0.9, 0.1]]], [[[0.45, 0.55]]]]), torch.tensor([0, 1])
+    model, threats = nn.Flatten(), [Linf("0.1"), Linf("0.5")]
+    found = soar.evaluate(model, data, threats, "fgsm", check=False)
+    proved = soar.certify(model, data, threats, "ibp")
+    assert type(found) is type(proved) is type(soar.attack(model, *data, threats)) is Curve
+    assert str(found).splitlines()[2].split()[:2] == ["threat", "accuracy"]
+    assert str(proved).splitlines()[2].split()[:2] == ["threat", "certified"]
 
 
 def test_a_comparison_shows_differences_and_what_was_left_out() -> None:
