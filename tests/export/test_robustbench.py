@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from soar.attacks import APGD, PGD, Square
 from soar.attacks.attack import Planned
 from soar.errors import UserError
-from soar.evaluation import Assessment, AttackResult
+from soar.evaluation import Assessment, AttackResult, evaluate
 from soar.evaluation.assessment import Note
 from soar.evaluation.suites import describe, standard
 from soar.export import to_robustbench
+from soar.export.robustbench import is_standard
 from soar.threat import L2, Linf, Threat
 from tests.evaluation.test_assessment import diagnosis
 
@@ -161,12 +163,21 @@ def test_doubt_about_gradients_is_noted(tmp_path: Path) -> None:
             "got l2 0.5, expected linf 8/255, RobustBench's",
         ),
         (measured(notes=(Note("random", "random"),)), "the model is randomized"),
+        (measured(notes=(Note("state", "state"),)), "the model is randomized"),
     ],
 )
 def test_what_robustbench_does_not_take_is_refused(found: Assessment, said: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=said) as caught:
         to_robustbench(found, tmp_path / "x.json", **PAPER)
     assert "\n" not in str(caught.value) and not (tmp_path / "x.json").exists()
+
+
+def test_what_the_suite_leaves_behind_is_recognized(tmp_path: Path) -> None:
+    data = torch.tensor([[[[0.9, 0.1]]], [[[0.45, 0.55]]]]), torch.tensor([0, 1])
+    found = evaluate(nn.Flatten(), data, Linf("0.5"), "standard", check=False)
+    found.save(tmp_path / "assessment.json")
+    assert is_standard(found) and is_standard(Assessment.load(tmp_path / "assessment.json"))
+    assert not is_standard(evaluate(nn.Flatten(), data, Linf("0.5"), "auto", check=False))
 
 
 def test_a_file_is_not_overwritten(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def _autoattack(found: Assessment) -> str:
             f"attacks: got {labels}, expected AutoAttack with its own budgets and nothing before it,"
             " which RobustBench requires; evaluate with --attacks standard"
         )
-    if any(note.kind == "random" for note in found.notes):
+    if any(note.kind in ("random", "state") for note in found.notes):
         raise UserError("the model is randomized; RobustBench takes only models with deterministic outputs")
     return found.attacks[len(standard()) - 1].label
 
