@@ -202,14 +202,16 @@ class Trainer:
 
     def _agree(self, figures: dict[str, Tensor]) -> dict[str, float]:
         """Average figures over the processes, so that all decide alike; the only wait for a GPU."""
-        values = torch.stack([*figures.values()]).double()
+        values = torch.stack([*figures.values()])
         saves = self.world.is_main and self.manager.is_overdue()
         elapsed = self.manager.stopwatch.seconds(self.training.clock)
-        wishes = values.new_tensor([float(self._stop.signal is not None), float(saves), elapsed])
-        values = torch.cat([values, wishes])
+        wishes = [float(self._stop.signal is not None), float(saves), elapsed]
         if self.world.size > 1:
-            values = self.world.mean(values)
-        *numbers, stop, save, self._seconds = values.tolist()
+            values = values.double()
+            # Filling a tensor does not wait for a GPU, as copying to it would.
+            values = self.world.mean(torch.stack([*values, *(values.new_full((), wish) for wish in wishes)]))
+            wishes = []
+        *numbers, stop, save, self._seconds = values.tolist() + wishes
         self._stop_agreed, self._save_agreed = stop > 0, save > 0
         return dict(zip(figures, numbers, strict=True))
 
