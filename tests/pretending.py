@@ -207,10 +207,14 @@ def _to(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return Tensor.to(x, copy=copy, **known)
     assert _record is not None
     if device == _CPU and known["dtype"] in _DOUBLE:
-        raise TypeError(f"the device {DEVICE} cannot convert to {known['dtype']} on the way; use .cpu() first")
+        raise TypeError(
+            f"the device {DEVICE} cannot convert to {known['dtype']} on the way; use .cpu() first"
+        )
     if device == DEVICE:
         _record.uploads += 1
-        assert not (x.requires_grad and torch.is_grad_enabled() and not x.is_leaf), "moves carry no graph here"
+        assert not (x.requires_grad and torch.is_grad_enabled() and not x.is_leaf), (
+            "moves carry no graph here"
+        )
         return OnDevice(Tensor.to(x.detach(), copy=True, **known))
     _record.read("to the CPU")
     _record.crossing = _CPU
@@ -233,7 +237,7 @@ def _held(x: Any) -> Any:
 @contextmanager
 def pretended() -> Iterator[Record]:
     """Let `DEVICE` exist within this context."""
-    global _record  # noqa: PLW0603 - there is one device
+    global _record
     _record = Record()
     overwrites = torch.__future__.get_overwrite_module_params_on_conversion()
     # Modules would otherwise keep the tensors they have and only change their numbers.

@@ -27,13 +27,17 @@ def network(*, batch_norm: bool) -> nn.Module:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         norm = nn.BatchNorm2d(3) if batch_norm else nn.Identity()
-        return nn.Sequential(nn.Conv2d(1, 3, 3, bias=False), norm, nn.Softplus(), nn.Flatten(), nn.Linear(48, 2))
+        return nn.Sequential(
+            nn.Conv2d(1, 3, 3, bias=False), norm, nn.Softplus(), nn.Flatten(), nn.Linear(48, 2)
+        )
 
 
 def trained(run: Path, entry: Entry[Any], threat: Threat, record: Record | None, **changes: Any) -> Trainer:
     """Train for three updates; of those on the device keep what was read after the first."""
     # PyTorch differentiates BatchNorm forward by formulas that it places itself, see tests/pretending.py.
-    objective = entry.build(network(batch_norm=entry.name != "soar"), threat, **changes.pop("options", FEW.get(entry.name, {})))
+    objective = entry.build(
+        network(batch_norm=entry.name != "soar"), threat, **changes.pop("options", FEW.get(entry.name, {}))
+    )
     kept: list[list[str]] = []
 
     class Sink(small.Recorder):
@@ -44,7 +48,12 @@ def trained(run: Path, entry: Entry[Any], threat: Threat, record: Record | None,
 
     device = "cpu" if record is None else str(DEVICE)
     made = small.trainer(
-        run, objective=objective, data=small.dataset(24, 4), device=device, sinks=[Sink()], **{"epochs": 1, "lr": 0.01} | changes
+        run,
+        objective=objective,
+        data=small.dataset(24, 4),
+        device=device,
+        sinks=[Sink()],
+        **{"epochs": 1, "lr": 0.01} | changes,
     )
     made.fit()
     made.reads = kept[1:3]  # type: ignore[attr-defined]

@@ -269,9 +269,7 @@ class _Session(Generic[S]):
         some, claimed = select(examples, places), points[places]
         projected = self.threat.project(claimed, some.x)
         moved = (projected != claimed).flatten(1).any(dim=1)
-        inside = (
-            torch.ones_like(moved) if self.attack.stays_inside else self.threat.contains(claimed, some.x)
-        )
+        inside = torch.ones_like(moved) if self.attack.stays_inside else self.threat.contains(claimed, some.x)
         counting, moving = torch.stack([inside, inside & moved]).tolist()
         won = dict.fromkeys(compress(claims, counting), True)
         is_asked = bool(won) and (self.judge is not None or any(moving))

@@ -152,7 +152,9 @@ class MMA(Objective):
         is_correct, numbers = torch.stack([correct.to(index.dtype), index]).cpu()
         if bool(is_correct.any()):
             rows = is_correct.nonzero()[:, 0]
-            radius = self.margins.of(numbers[rows]).to(x.device).to(x.dtype).clamp(smallest, _BEYOND * largest)
+            radius = (
+                self.margins.of(numbers[rows]).to(x.device).to(x.dtype).clamp(smallest, _BEYOND * largest)
+            )
             rows = rows.to(x.device)
             images, classes = x[rows].detach(), y[rows]
             keys = randomness.key(self.seed, index[rows], "mma start", step)

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from soar import checkpoints, distributed
 from soar.data import Augmentation, Batch, Dataset, batches_per_epoch, training_batches
+from soar.environment import deterministic
 from soar.progress import Mode, Progress
 from soar.recipes.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
 from soar.runs import start_weights
@@ -120,7 +121,11 @@ class Trainer:
                 trains there, when its checkpoints belong to other settings, or when the last one cannot
                 be written
         """
-        with distributed.joined(self.device.type) as self.world, self._stop:
+        with (
+            deterministic(self.training.deterministic),
+            distributed.joined(self.device.type) as self.world,
+            self._stop,
+        ):
             try:
                 with self.updates.seeded(self.seed, self.world.rank):
                     status, reason = self._train()
