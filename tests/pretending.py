@@ -2,8 +2,8 @@
 
 It keeps the rules of a real one. Numbers of float64 do not exist on it, as on Apple's MPS, and tensors of
 several devices do not mix, except for single numbers. Every time the host needs to know a result, and so
-would wait for the device, is recorded: numbers and truth values that are read, shapes that depend on them, and
-copies to the CPU. Copies from the CPU, for which a device may have to be waited for as well, are counted
+would wait for the device, is recorded: numbers and truth values that are read, shapes that depend on them,
+and copies to the CPU. Copies from the CPU, for which a device may have to be waited for as well, are counted
 apart.
 
 PyTorch itself takes the tensors for ones on the CPU, so that autograd, with its threads for each device,
@@ -179,7 +179,7 @@ class _Pretending(TorchFunctionMode):
             return made
         if func in (torch.tensor, torch.as_tensor, Tensor.new_tensor):
             _record.uploads += 1
-        return OnDevice(made)
+        return OnDevice(made.detach()).requires_grad_(made.requires_grad)
 
 
 class _Making(TorchDispatchMode):

@@ -78,8 +78,8 @@ def test_results_are_those_of_the_cpu_and_few_numbers_are_read(name: str, threat
     for field in ("correct", "robust", "forward", "backward", "predictions"):
         assert torch.equal(on_cpu(getattr(found, field)), getattr(expected, field)), field
     torch.testing.assert_close(on_cpu(found.adversarial), expected.adversarial, rtol=0, atol=1e-6)
-    # One for each batch, one where points fool the model and have to be confirmed, and one of the attack's own;
-    # whether a gradient is wanted first is not known of FAB and of the adaptive attack before they start.
+    # One for each batch, one where points fool the model and have to be confirmed, and one of the attack's
+    # own. Whether FAB and the adaptive attack want a gradient first is asked when examples start.
     most = 4 if name in ("fab", "adaptive") else 3
     assert max(map(len, batches)) <= most, max(batches, key=len)
     assert sum(map(len, batches)) <= 3 * len(batches)

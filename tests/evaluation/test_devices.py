@@ -100,9 +100,9 @@ def test_measurements_of_gradients_are_those_of_the_cpu(measure: Callable[[Targe
 
 def test_crown_says_where_to_compute() -> None:
     model, (x, y) = problem()
-    with pretended():
-        with pytest.raises(UserError, match=r"^images: got some on mps, which has no float64; move them"):
-            crown_margins(model.to(DEVICE), x.to(DEVICE), y.to(DEVICE), THREAT)
+    expected = r"^images: got some on mps, which has no float64; move them and the model to the CPU$"
+    with pretended(), pytest.raises(UserError, match=expected):
+        crown_margins(model.to(DEVICE), x.to(DEVICE), y.to(DEVICE), THREAT)
 
 
 @pytest.mark.slow

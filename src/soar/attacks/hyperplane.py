@@ -121,8 +121,8 @@ def _spread(gap: Tensor, weight: Tensor, reach: Tensor | None, room: Tensor) -> 
     for round_number in count(1):
         before, spent = spent, torch.linalg.vecdot(limit, torch.le(until, t[:, None], out=flags))
         former, rate = rate, torch.linalg.vecdot(gain, torch.gt(until, t[:, None], out=flags))
-        # t never falls, so where neither has changed no pixel that matters has used up its room since. Further
-        # rounds change nothing then, and are cheaper on a GPU than to ask after each.
+        # t never falls, so where neither has changed no pixel that matters has used up its room since, and
+        # further rounds change nothing. On a GPU they cost less than to ask after each.
         is_asked = gap.device.type == "cpu" or round_number % _ROUNDS == 0
         if is_asked and bool(((spent == before) & (rate == former)).all()):
             break

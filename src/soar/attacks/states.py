@@ -33,7 +33,7 @@ def select(state: T, which: Tensor) -> T:
 
 @dataclass(frozen=True)
 class Lane(Generic[S]):
-    """Rows of a state that wait for their turn, and what decides it: known to the host, not asked of a GPU."""
+    """Rows of a state, and what decides when it is their turn: the host knows it, and need not ask a GPU."""
 
     state: S
     jobs: list[QueueEntry]

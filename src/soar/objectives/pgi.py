@@ -110,7 +110,7 @@ class PGI(Objective):
 
     def _search(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Continued:
         threat, shape = self.required_threat(), tuple(x.shape[1:])
-        # What is kept is on the CPU: one wait for a GPU here, which has nothing to do yet, and one to store it.
+        # What is kept is on the CPU: one wait for a GPU here, before it has work, and one to store it.
         eps, numbers = threat.radius, index.cpu()
         visits = self.visits.of(numbers)
         is_new = per_example((visits % self.reset_after == 0).to(x.device), x)
