@@ -2,8 +2,9 @@
 
 Read `Trainer._loop` first: validate, save, end or make one more update. A run is a pure function of its
 settings, its seed and its initial weights: data order, augmentation and attacks draw counter-based random
-numbers, so a run that is killed and resumed gives the same weights, bit for bit, as one that was not. Only
-with `training.minutes` do the weights also depend on how many updates the machine makes in that time.
+numbers, so a run that is killed and resumed gives the same weights as one that was not: bit for bit on a CPU,
+and on a GPU with `training.deterministic`, without which the order of its sums may change. Only with
+`training.minutes` do the weights also depend on how many updates the machine makes in that time.
 """
 
 from __future__ import annotations
