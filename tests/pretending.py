@@ -46,14 +46,14 @@ _COPYING = {_aten.copy_, _aten._to_copy}
 class OnDevice(Tensor):
     """A tensor that says that it is on the device."""
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
     held: Tensor
 
     @staticmethod
     def __new__(cls, held: Tensor) -> OnDevice:
         if held.dtype in _DOUBLE:
             raise TypeError(f"the device {DEVICE} has no {held.dtype}")
-        made: OnDevice = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        made: OnDevice = Tensor._make_wrapper_subclass(
             cls,
             held.size(),
             strides=held.stride(),
@@ -72,7 +72,9 @@ class OnDevice(Tensor):
         return f"OnDevice({self.held!r})"
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         mine: list[OnDevice] = []
         packet = func.overloadpacket
@@ -243,7 +245,7 @@ def pretended() -> Iterator[Record]:
     # Modules would otherwise keep the tensors they have and only change their numbers.
     torch.__future__.set_overwrite_module_params_on_conversion(True)
     try:
-        with _Making(), _Pretending():
+        with _Making(), _Pretending():  # type: ignore[no-untyped-call]
             yield _record
     finally:
         _record = None

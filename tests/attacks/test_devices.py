@@ -39,8 +39,14 @@ def network(classes: int = 5) -> nn.Module:
         layers = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.Tanh(), nn.Flatten(), last)
     with torch.no_grad():
         # Some images then are near a border, and some are far from all.
-        last.bias -= layers(images(14).float()).mean(dim=0)
+        last.bias.sub_(layers(images(14).float()).mean(dim=0))
     return layers.eval()
+
+
+def _shift(model: nn.Module, by: float) -> None:
+    """Make it another model."""
+    with torch.no_grad():
+        next(model.parameters()).add_(by)
 
 
 def problem() -> tuple[nn.Module, Tensor, Tensor]:
@@ -105,7 +111,7 @@ def test_goals_are_climbed_to_on_the_device() -> None:
 def test_a_judge_decides_on_the_device(threat: Threat) -> None:
     model, x, y = problem()
     judge = network()
-    judge[0].bias.data += 0.02  # type: ignore[operator, union-attr]
+    _shift(judge, 0.02)
     expected = run(model, PGD(steps=5), threat, x, y, judge=judge, batch_size=6)
     with pretended():
         found = run(model.to(DEVICE), PGD(steps=5), threat, x, y, judge=judge.to(DEVICE), batch_size=6)
@@ -138,7 +144,7 @@ def test_minimal_norms_are_measured_on_the_device(threat: Threat) -> None:
 def test_points_are_transferred_on_the_device() -> None:
     model, x, y = problem()
     source = network()
-    source[0].bias.data += 0.05  # type: ignore[operator, union-attr]
+    _shift(source, 0.05)
     expected = run(model, Transfer(source=source), Linf("0.02"), x, y)
     with pretended():
         found = run(model.to(DEVICE), Transfer(source=source.to(DEVICE)), Linf("0.02"), x, y)

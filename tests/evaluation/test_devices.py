@@ -13,7 +13,6 @@ from torch import Tensor, nn
 import soar
 from soar.bounds import crown_margins
 from soar.errors import UserError
-from soar.evaluation.certificate import Certificate
 from soar.evaluation.checks.climb import attack_tasks
 from soar.evaluation.checks.comparisons import softening
 from soar.evaluation.checks.gradients import gradient_numbers
@@ -59,7 +58,7 @@ def test_accuracies_are_those_of_the_cpu() -> None:
 @pytest.mark.parametrize("method", ["crown", "crown:refine=true,steps=1", "ibp", "ibp:precision=float64"])
 def test_what_is_certified_is_what_the_cpu_certifies(method: str) -> None:
     def ask(model: nn.Module, data: tuple[Tensor, Tensor]) -> list[list[bool]]:
-        found: list[Certificate] = soar.certify(model, data, [Linf("0.001"), Linf("0.01")], method=method)
+        found = soar.certify(model, data, [Linf("0.001"), Linf("0.01")], method=method)
         return [one.certified.tolist() for one in found]
 
     expected, found = on_both(ask)

@@ -170,10 +170,9 @@ class Adaptive(Attack[AdaptiveState]):
             promise=_promise(state, answer, threat),
         )
         # Read both at once: each time may wait for a GPU.
-        turns = torch.stack([is_ranking, ~has_step]).tolist()
-        for places, change in zip(turns, (_aim, self._restart), strict=True):
-            state = _changed(state, places, lambda some, change=change: change(some, threat))
-        return state
+        ranking, ended = torch.stack([is_ranking, ~has_step]).tolist()
+        state = _changed(state, ranking, lambda some: _aim(some, threat))
+        return _changed(state, ended, lambda some: self._restart(some, threat))
 
     def exhausted(self, state: AdaptiveState) -> Tensor:
         """Return which examples get no further run."""

@@ -93,8 +93,8 @@ def step_over(
         from_image = nearest(x, gradient, at_image, threat)
     else:
         # Together, which waits for the device once.
-        both = (torch.cat(pair) for pair in ((points, x), (gradient, gradient), (value, at_image)))
-        from_point, from_image = nearest(*both, threat).chunk(2)
+        centers, values = torch.cat([points, x]), torch.cat([value, at_image])
+        from_point, from_image = nearest(centers, torch.cat([gradient, gradient]), values, threat).chunk(2)
     lengths, others = (threat.norm(move).clamp(min=_SHORT) for move in (from_point, from_image))
     share = lengths / (lengths + others)
     from_point, from_image = (move.mul_(eta).add_(at) for move, at in ((from_point, points), (from_image, x)))

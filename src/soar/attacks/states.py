@@ -51,7 +51,7 @@ class Lane(Generic[S]):
         if not places:
             return None
         rows = torch.tensor(places, device=self.state.examples.labels.device)
-        jobs, wants = ([one[place] for place in places] for one in (self.jobs, self.wants))
+        jobs, wants = [self.jobs[place] for place in places], [self.wants[place] for place in places]
         return Lane(select(self.state, rows), jobs, wants)
 
     def cut(self, count: int) -> tuple[Lane[S] | None, Lane[S] | None]:
