@@ -72,7 +72,7 @@ def test_the_index_may_be_on_another_device_than_the_images(name: str, index_is_
         for step in range(2):
             loss = objective(x.to(DEVICE), y.to(DEVICE), there, step).loss
             torch.testing.assert_close(on_cpu(loss.detach()), losses[step])
-    table = (objective.margins if name == "mma" else objective.starts).table
-    own = (expected.margins if name == "mma" else expected.starts).table
+    kept = "margins" if name == "mma" else "starts"
+    table, own = getattr(objective, kept).table, getattr(expected, kept).table
     assert type(table) is torch.Tensor and len(table) == 10
     torch.testing.assert_close(table, own)
