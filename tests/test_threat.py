@@ -14,6 +14,7 @@ from torch import Tensor
 from soar import randomness
 from soar.errors import UserError
 from soar.threat import L2, Linf, Threat, threat
+from tests.pretending import DEVICE, on_cpu, pretended
 
 SHAPE = (2, 3, 4)
 DIMENSION = math.prod(SHAPE)
@@ -211,3 +212,19 @@ def test_the_projection_of_an_example_does_not_depend_on_others_being_inside() -
     alone = torch.cat([L2(0.3).project(points[row : row + 1], x[row : row + 1]) for row in range(4)])
     torch.testing.assert_close(together, alone, rtol=0, atol=1e-15)
     assert torch.equal(together[2:], x[2:])
+
+
+@pytest.mark.parametrize("radius", [None, 0.4], ids=["eps", "radii"])
+def test_projections_do_not_wait_for_a_device_and_are_those_of_the_cpu(radius: float | None) -> None:
+    keys = randomness.key(0, torch.arange(9), "device")
+    x = randomness.uniform(keys, (1, 4, 4))
+    # Near, far and very far from the image; the first are inside of the ball.
+    points = x + torch.logspace(-3, 2, 9).reshape(-1, 1, 1, 1) * randomness.normal(keys, (1, 4, 4))
+    radii = None if radius is None else torch.linspace(radius, 2, 9)
+    for ball in (L2("0.5"), Linf("0.1")):
+        expected = ball.project(points, x, radii)
+        with pretended() as record:
+            given = (one if one is None else one.to(DEVICE) for one in (points, x, radii))
+            found = ball.project(*given)  # type: ignore[arg-type]
+            assert not record.reads
+        assert torch.equal(on_cpu(found), expected)

@@ -205,6 +205,9 @@ class L2(Threat):
         """
         d = points - x
         outside = ~(_is_image(points) & self._in_ball(d, radius))
+        if points.device.type != "cpu":
+            # Asking which points are outside would wait for the device; projecting all of them does not.
+            return torch.where(per_example(outside, points), self._nearest(d, x, radius), points)
         if not bool(outside.any()):
             return points
         if bool(outside.all()):
@@ -269,7 +272,8 @@ def _largest_scale(size: Tensor, room: Tensor, radius: Tensor | float) -> Tensor
         free = torch.linalg.vecdot(free_if, torch.gt(until, scale[:, None], out=flags))
         left = (radius * radius - spent).clamp(min=0)
         better = torch.where(free > 0, (left / free.clamp(min=tiny)).sqrt(), 1).clamp(max=1)
-        if not bool((better > scale).any()):
+        # Rounds after the last one that helps change nothing, and asking would wait for another device.
+        if size.device.type == "cpu" and not bool((better > scale).any()):
             break
         scale = torch.maximum(scale, better)
     return scale

@@ -15,6 +15,7 @@ from soar import randomness
 from soar.attacks.hyperplane import nearest, step_over
 from soar.errors import UserError
 from soar.threat import L2, Linf, Threat
+from tests.pretending import DEVICE, on_cpu, pretended
 
 NORMS: list[Threat] = [Linf(1), L2(1)]
 both = pytest.mark.parametrize("threat", NORMS, ids=str)
@@ -219,3 +220,18 @@ def test_a_step_weighs_the_two_projections_by_their_lengths(threat: Threat) -> N
         expected = (1 - a) * (points + 1.05 * from_point) + a * (x + 1.05 * from_image)
         stepped = step_over(points, x, value, w, threat, alpha=alpha, eta=1.05)
         torch.testing.assert_close(stepped, expected.clamp(0, 1))
+
+
+@pytest.mark.parametrize("threat", [Linf(1), L2(1)], ids=str)
+def test_planes_are_reached_on_a_device_as_on_the_cpu(threat: Threat) -> None:
+    keys = randomness.key(0, torch.arange(6), "device")
+    points, x = (randomness.uniform(keys + k, (1, 20, 20)) for k in range(2))
+    # Weights of all sizes, so that pixels use up their room one after the other.
+    gradient = randomness.normal(keys + 2, (1, 20, 20)).pow(9)
+    value = -torch.logspace(-2, 7, 6)
+    expected = step_over(points, x, value, gradient, threat, alpha=0.1, eta=1.05)
+    with pretended() as record:
+        start, center, height, slope = (one.to(DEVICE) for one in (points, x, value, gradient))
+        found = step_over(start, center, height, slope, threat, alpha=0.1, eta=1.05)
+        assert 1 <= len(record.reads) <= 3, "not after every round"
+    assert torch.equal(on_cpu(found), expected)

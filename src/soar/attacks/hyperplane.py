@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -14,6 +16,8 @@ from soar.threat import L2, Linf, Threat
 _NEGLIGIBLE = 1e-8
 # Moves shorter than this count as this long when two of them are weighed against each other.
 _SHORT = 1e-8
+# So many rounds are made on a GPU before it is asked whether they were enough.
+_ROUNDS = 8
 
 
 def nearest(points: Tensor, normal: Tensor, value: Tensor, threat: Threat) -> Tensor:
@@ -83,9 +87,14 @@ def step_over(
     tensor([[0.6050, 0.6050]])
     """
     at_image = value + (gradient * (x - points)).flatten(1).sum(dim=1)
-    # One after the other: tensors twice as large would be fresh memory at every operation.
-    from_point = nearest(points, gradient, value, threat)
-    from_image = nearest(x, gradient, at_image, threat)
+    if points.device.type == "cpu":
+        # One after the other: tensors twice as large would be fresh memory at every operation.
+        from_point = nearest(points, gradient, value, threat)
+        from_image = nearest(x, gradient, at_image, threat)
+    else:
+        # Together, which waits for the device once.
+        centers, values = torch.cat([points, x]), torch.cat([value, at_image])
+        from_point, from_image = nearest(centers, torch.cat([gradient, gradient]), values, threat).chunk(2)
     lengths, others = (threat.norm(move).clamp(min=_SHORT) for move in (from_point, from_image))
     share = lengths / (lengths + others)
     from_point, from_image = (move.mul_(eta).add_(at) for move, at in ((from_point, points), (from_image, x)))
@@ -109,11 +118,14 @@ def _spread(gap: Tensor, weight: Tensor, reach: Tensor | None, room: Tensor) -> 
     flags = torch.empty_like(room)
     t = torch.zeros_like(gap)
     spent, rate = torch.full_like(gap, -1), torch.full_like(gap, -1)
-    while True:
+    for round_number in count(1):
         before, spent = spent, torch.linalg.vecdot(limit, torch.le(until, t[:, None], out=flags))
         former, rate = rate, torch.linalg.vecdot(gain, torch.gt(until, t[:, None], out=flags))
-        # t never falls, so where neither has changed no pixel that matters has used up its room since.
-        if torch.equal(spent, before) and torch.equal(rate, former):
-            return torch.minimum(t[:, None] if reach is None else t[:, None] * reach, room)
+        # t never falls, so where neither has changed no pixel that matters has used up its room since, and
+        # further rounds change nothing. On a GPU they cost less than to ask after each.
+        is_asked = gap.device.type == "cpu" or round_number % _ROUNDS == 0
+        if is_asked and bool(((spent == before) & (rate == former)).all()):
+            break
         step = (gap - spent).clamp_(min=0) / rate.clamp(min=torch.finfo(rate.dtype).tiny)
         t = torch.maximum(t, step.clamp_(max=longest))
+    return torch.minimum(t[:, None] if reach is None else t[:, None] * reach, room)

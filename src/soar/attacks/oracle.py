@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import partial
+from itertools import count
 
 import torch
 from torch import Tensor, nn
@@ -115,7 +116,10 @@ def search(
     gradient = torch.zeros_like(x)
     with probing(model):
         state = attack.start(Examples.of(x, labels, index=index, entry=step, seed=seed), threat)
-        while bool(attack.wants_gradient(state).any()):
+        # Asking whether a gradient is wanted would wait for a GPU at every step.
+        known: int | None = getattr(attack, "gradients", None)
+        asked = count()
+        while bool(attack.wants_gradient(state).any()) if known is None else next(asked) < known:
             _, answer = query_model(model, attack, state, threat, gradient=True)
             state = attack.update(state, answer, threat)
             gradient = gradient if answer.gradient is None else answer.gradient

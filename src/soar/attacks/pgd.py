@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -135,18 +136,26 @@ class PGD(Ascent[ClimbState]):
         """Take one step up, or none after the last."""
         if answer.gradient is None:
             return replace(state, step=state.step + 1)
-        length = self.step_length(threat.eps) * self._factor(state.step).to(state.points.dtype)
+        length = self._length(threat.eps, state)
         points = climb(state.points, answer.gradient, state.examples.x, threat, length)
         return replace(state, points=points, step=state.step + 1)
 
-    def _factor(self, step: Tensor) -> Tensor:
-        """Return the share of the step length that is left after so many steps."""
-        done = step.double() / self.steps
-        if self.schedule == "linear":
-            return 1 - done
-        if self.schedule == "cosine":
-            return (1 + (math.pi * done).cos()) / 2
-        return torch.ones_like(done)
+    def _length(self, eps: Fraction, state: ClimbState) -> Tensor:
+        """Return the length of each example's next step."""
+        first, points = self.step_length(eps), state.points
+        if self.schedule == "constant":
+            return points.new_full((len(points),), first)
+        return _lengths(first, self.schedule, self.steps, points.dtype, points.device)[state.step]
+
+
+@lru_cache(maxsize=8)
+def _lengths(
+    first: float, schedule: Schedule, steps: int, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """Tabulate the length of the next step after 0 ... steps steps, computed in float64 on the CPU."""
+    done = torch.arange(steps + 1, dtype=torch.float64) / steps
+    shares = 1 - done if schedule == "linear" else (1 + (math.pi * done).cos()) / 2
+    return (first * shares).to(dtype).to(device)
 
 
 @ATTACKS.register("fgsm")

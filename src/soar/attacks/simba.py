@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -74,6 +74,7 @@ class SimBA(Attack[SimBAState]):
     ('SimBA', 'SimBA-500 DCT 0.5 margin step 0.1')
     """
 
+    gradients: ClassVar[int] = 0
     queries: int = _QUERIES
     basis: Basis = "pixel"
     loss: Loss = "probability"
@@ -203,7 +204,7 @@ def dct_matrix(size: int, dtype: torch.dtype = torch.float64, device: torch.devi
     place = torch.arange(size, dtype=torch.float64)
     waves = (math.pi * (2 * place + 1) * place[:, None] / (2 * size)).cos() * math.sqrt(2 / size)
     waves[0] /= math.sqrt(2)
-    return waves.to(device, dtype)
+    return waves.to(dtype).to(device)
 
 
 def dct_waves(down: Tensor, across: Tensor, like: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from soar.attacks.oracle import margin
 from soar.attacks.square_l2 import L2Squares
 from soar.attacks.square_windows import LinfSquares
 from soar.attacks.states import select
+from soar.shapes import per_example
 from soar.threat import L2, Threat
 
 # What AutoAttack uses; labels name only what differs.
@@ -73,6 +74,7 @@ class Square(Attack[SquareState]):
     """
 
     projects: ClassVar[bool] = True
+    gradients: ClassVar[int] = 0
     queries: int = _QUERIES
     restarts: int = 1
     p: float = _SHARE
@@ -117,10 +119,7 @@ class Square(Attack[SquareState]):
     def update(self, state: SquareState, answer: Answer, threat: Threat) -> SquareState:
         """Keep the proposal if it is better, and make the next."""
         is_better = (answer.loss > state.margin) | (answer.loss >= 0)
-        best = state.best
-        rows = is_better.nonzero()[:, 0]
-        if len(rows):
-            best = best.index_copy(0, rows, state.points[rows])
+        best = _improved(state, is_better)
         highest = torch.where(is_better, answer.loss, state.margin)
         moves, block = self._moves(state, threat)
         now = moves[torch.arange(len(moves), device=moves.device), state.step % _BLOCK]
@@ -135,11 +134,11 @@ class Square(Attack[SquareState]):
         """Return the block of moves that each example is in, and its number."""
         block = state.step // _BLOCK
         behind = block != state.block
-        if not bool(behind.any()):
+        rows = behind.nonzero()[:, 0]
+        if not len(rows):
             return state.moves, block
-        moves = state.moves.clone()
-        moves[behind] = self._drawn(select(state.examples, behind), state.keys[behind], block[behind], threat)
-        return moves, block
+        drawn = self._drawn(select(state.examples, rows), state.keys[rows], block[rows], threat)
+        return state.moves.index_copy(0, rows, drawn), block
 
     def _drawn(self, examples: Examples, keys: Tensor, block: Tensor, threat: Threat) -> Tensor:
         """Draw the moves of a block of steps, each from the key of its step."""
@@ -152,3 +151,12 @@ class Square(Attack[SquareState]):
 
     def _squares(self, threat: Threat) -> LinfSquares | L2Squares:
         return (L2Squares if isinstance(threat, L2) else LinfSquares)(self.p, threat.radius)
+
+
+def _improved(state: SquareState, is_better: Tensor) -> Tensor:
+    """Return the best points with those that are better now."""
+    if is_better.device.type != "cpu":
+        # Copying all points does not wait for the device, as finding the rows does.
+        return torch.where(per_example(is_better, state.best), state.points, state.best)
+    rows = is_better.nonzero()[:, 0]
+    return state.best.index_copy(0, rows, state.points[rows]) if len(rows) else state.best

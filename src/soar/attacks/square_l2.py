@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from soar import randomness
-from soar.attacks.square_windows import Windows, level, place, signs, square_sides
+from soar.attacks.square_windows import Windows, level, place, signs, square_sides, table
 from soar.shapes import per_example
 
 _TINY = 1e-12
@@ -82,7 +82,7 @@ class L2Squares:
         down, across = height // side, width // side
         draws = randomness.uniform(keys, (1 + channels, down, across))
         draws = draws.repeat_interleave(side, dim=2).repeat_interleave(side, dim=3)
-        tile = two_lobes(side).to(x)
+        tile = two_lobes(side).to(x.dtype).to(x.device)
         # Lying and standing tiles are the same for all channels of a tile, their signs are not.
         tiles = torch.where(draws[:, :1] < 0.5, tile.repeat(down, across), tile.T.repeat(down, across))
         delta = tiles * signs(draws[:, 1:], x.dtype)
@@ -98,8 +98,8 @@ class L2Squares:
         """
         channels, height, width = x.shape[1:]
         at = level(iteration)
-        side = torch.tensor(odd_sides(self.share, height, width), device=x.device)[at]
-        draws = randomness.uniform(keys, (5 + channels,), torch.float64)
+        side = table(odd_sides(self.share, height, width), x.device)[at]
+        draws = randomness.uniform(keys, (5 + channels,))
         first = place(draws[:, 0:2], side, height, width)
         second = place(draws[:, 2:4], side, height, width)
         numbers = torch.stack([first.top, first.left, second.top, second.left, at, draws[:, 4] >= 0.5], dim=1)
@@ -120,7 +120,7 @@ class L2Squares:
         channels, height, width = x.shape[1:]
         sides = odd_sides(self.share, height, width)
         top, left, other_top, other_left, at, is_turned = moves[:, :6].long().unbind(1)
-        side = torch.tensor(sides, device=x.device)[at]
+        side = table(sides, x.device)[at]
         first, second = Windows(top, left, side), Windows(other_top, other_left, side)
         pattern = _patterns(first, 2 * at + is_turned, sides, x)
         sign = moves[:, 6:, None, None].to(x.dtype)
@@ -167,8 +167,8 @@ def _patterns(windows: Windows, which: Tensor, sides: tuple[int, ...], x: Tensor
 def _table(sides: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return the pattern of every side, lying and standing, with a row and a column of zeros at the end."""
     size = max(sides) + 1
-    table = torch.zeros(len(sides), 2, size, size, dtype=dtype, device=device)
+    table = torch.zeros(len(sides), 2, size, size, dtype=dtype)
     for i, side in enumerate(sides):
-        pattern = two_lobes(side).to(table)
+        pattern = two_lobes(side).to(dtype)
         table[i, 0, :side, :side], table[i, 1, :side, :side] = pattern, pattern.T
-    return table
+    return table.to(device)

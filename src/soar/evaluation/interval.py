@@ -108,7 +108,7 @@ def average(numbers: Tensor) -> tuple[float, float, float]:
     >>> [round(number, 2) for number in average(torch.tensor([1.0, 3.0]))]
     [2.0, 0.04, 3.96]
     """
-    values = numbers.detach().double().cpu()
+    values = numbers.detach().cpu().double()
     middle, half = float(values.mean()), 0.0
     if len(values) > 1:
         half = _Z * float(values.std()) / math.sqrt(len(values))

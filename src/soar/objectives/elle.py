@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import fmean
 from typing import ClassVar
 
 import torch
@@ -58,7 +59,7 @@ class AdaptiveWeight:
         weight = float(self.state[0])
         if self._step != step:
             self._step, self._errors = step, []
-        self._errors.append(float(current().mean(error.detach().double().clone())))
+        self._errors.append(fmean(current().gather(float(error.detach()))))
         if len(self._errors) >= micro_batches:
             self._count(math.fsum(self._errors) / len(self._errors))
             self._errors = []

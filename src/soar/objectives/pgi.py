@@ -110,20 +110,26 @@ class PGI(Objective):
 
     def _search(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Continued:
         threat, shape = self.required_threat(), tuple(x.shape[1:])
-        eps, visits = threat.radius, self.visits.of(index)
-        is_new = per_example(visits % self.reset_after == 0, x)
+        # What is kept is on the CPU: one wait for a GPU here, before it has work, and one to store it.
+        eps, numbers = threat.radius, index.cpu()
+        visits = self.visits.of(numbers)
+        is_new = per_example((visits % self.reset_after == 0).to(x.device), x)
         corner = random_corner(x, threat, randomness.key(self.seed, index, "pgi start", step), eps)
-        left = threat.project(x + eps * self.starts.of(index, shape).to(x.dtype), x)
+        left = threat.project(x + eps * self.starts.of(numbers, shape).to(x.device).to(x.dtype), x)
         start = torch.where(is_new, corner, left).detach()
         gradient = gradient_at(self.model, start, y)
+        kept: list[Tensor] = []
         points = onward = climb(start, gradient, x, threat, eps)
         if self.momentum:
-            earlier = self.momenta.of(index, shape).to(x.dtype).masked_fill(is_new, 0)
+            earlier = self.momenta.of(numbers, shape).to(x.device).to(x.dtype).masked_fill(is_new, 0)
             momentum = self.momentum * earlier + of_unit_mean(gradient)
             onward = climb(start, momentum, x, threat, eps)
-            self.momenta.store(index, momentum.clamp(-_LARGEST, _LARGEST))
-        self.starts.store(index, (onward - x) / eps)
-        self.visits.store(index, visits + 1)
+            kept.append(momentum.clamp(-_LARGEST, _LARGEST))
+        kept.append((onward - x) / eps)
+        memories = (self.momenta, self.starts) if self.momentum else (self.starts,)
+        for memory, values in zip(memories, torch.stack(kept).half().cpu(), strict=True):
+            memory.store(numbers, values)
+        self.visits.store(numbers, visits + 1)
         return Continued(start, points.detach(), gradient)
 
 

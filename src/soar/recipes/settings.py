@@ -69,6 +69,10 @@ class TrainingSettings:
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
     """bfloat16 is automatic mixed precision; differences of gradients stay in float32. "auto" uses it where
     the processor computes it."""
+    deterministic: bool = False
+    """Use only operations that give the same bits at every run, which on a GPU are slower."""
+    sync_batch_norm: bool = False
+    """Normalize by the whole batch where GPUs share it, not by each GPU's part of it."""
     start_from: str | None = None
     """Initial weights: a run folder, a checkpoint folder or a .safetensors file."""
     channels_last: bool = True

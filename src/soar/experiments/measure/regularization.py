@@ -64,8 +64,8 @@ def relaxation(task: Task) -> Found:
         seed=task.seed,
         batch_size=BATCH,
     )
-    logits = target.predict(points).double()
-    return mean(cross_entropy(logits, target.labels.to(logits.device)))
+    logits = target.predict(points).cpu().double()
+    return mean(cross_entropy(logits, target.labels.cpu()))
 
 
 def samples(task: Task) -> Found:

@@ -85,11 +85,11 @@ def random_direction(delta: Tensor, threat: Threat, index: Tensor, seed: int) ->
 
 def _measure(target: Target, row: int, along: Tensor, across: Tensor) -> Surface:
     ticks = torch.arange(-REACH * PER_EPS, REACH * PER_EPS + 1).double() / PER_EPS
-    columns = ticks.to(along)[:, None, None, None] * along
+    columns = ticks.to(along.dtype).to(along.device)[:, None, None, None] * along
     # Row by row, because all points of a large image at once would not fit into memory.
     points = (target.x[row] + step * across + columns for step in ticks.tolist())
-    logits = torch.cat([target.predict(one.clamp(0, 1)) for one in points]).double()
-    labels = target.y[row].expand(len(logits))
+    logits = torch.cat([target.predict(one.clamp(0, 1)) for one in points]).cpu().double()
+    labels = target.y[row].cpu().expand(len(logits))
     return Surface(
         index=int(target.index[row]),
         label=int(target.labels[row]),
