@@ -196,8 +196,8 @@ def test_images_keep_their_shape() -> None:
 
 
 def test_an_unknown_norm_is_refused() -> None:
-    with pytest.raises(UserError, match="expected Linf or L2"):
-        nearest(*problem(7), cast(Any, "l1"))
+    with pytest.raises(UserError, match="expected Linf, L2 or L1"):
+        nearest(*problem(7), cast(Any, "l0"))
 
 
 @both

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from soar import losses
-from soar.attacks.attack import Answer, Attack, Examples, S
+from soar.attacks.attack import Answer, Attack, Examples, S, fitted
 from soar.attacks.recall import recalled
 from soar.errors import UserError, shown
 from soar.model_state import probing
@@ -112,7 +112,7 @@ def search(
 
     The gradient is zero for an attack that asked for none. The arguments are those of `perturb`.
     """
-    gradient = torch.zeros_like(x)
+    gradient, attack = torch.zeros_like(x), fitted(attack, threat)
     with probing(model):
         state = attack.start(Examples.of(x, labels, index=index, entry=step, seed=seed), threat)
         while bool(attack.wants_gradient(state).any()):

@@ -100,7 +100,7 @@ class ELLE(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         weight: w; by default 4000 if adaptive, otherwise 1000 to linf 8/255 and for any l2, 5000 to
             linf 20/255 and 10000 above
         adaptive: whether w is 0 except after errors that are unusually large

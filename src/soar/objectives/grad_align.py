@@ -51,7 +51,7 @@ class GradAlign(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         weight: w; by default 0.2 at linf 8/255 and 2.0 at linf 16/255, with log w linear in eps, and 0.2 for
             any l2, for which its authors give no number
         seed: seed of the noise

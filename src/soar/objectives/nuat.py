@@ -41,7 +41,7 @@ class NuAT(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         weight: w, the weight of the nuclear norm in the attack and in the loss
         seed: seed of the starts
     """

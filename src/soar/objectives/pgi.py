@@ -56,7 +56,7 @@ class PGI(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         weight: w, the weight of the squared change of the logits
         momentum: c; with 0 the next start is x' itself
         reset_after: the number of visits after which an example begins anew
