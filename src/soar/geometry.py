@@ -78,3 +78,24 @@ def fill(worth: Tensor, capacity: Tensor, budget: Tensor | float) -> Tensor:
     before = torch.cat([torch.zeros_like(most[:, :1]), most[:, :-1].cumsum(dim=1)], dim=1)
     spent = torch.minimum((budget - before).clamp(min=0), most)
     return torch.zeros_like(capacity).scatter(1, order, spent)
+
+
+def sparse(worth: Tensor, count: Tensor | float, length: Tensor | float) -> Tensor:
+    """Share a length equally among the entries that are worth most, and give nothing to the others.
+
+    Args:
+        worth: at least 0; what is worth nothing gets nothing
+        count: how many get a share, rounded up and at least 1, one per row or the same for all; of equal ones
+            all do
+        length: to share, one per row or the same for all
+
+    >>> sparse(torch.tensor([[1.0, 3.0, 2.0]]), 1.2, 4.0)
+    tensor([[0., 2., 2.]])
+    """
+    counts = torch.as_tensor(count, device=worth.device).ceil().clamp(1, worth.shape[1]).long()
+    most = int(counts.max()) if len(worth) else 1
+    last = (counts - 1).expand(len(worth))[:, None]
+    least = worth.topk(most, dim=1).values.gather(1, last)
+    chosen = ((worth >= least) & (worth > 0)).to(worth.dtype)
+    share = torch.as_tensor(length, dtype=worth.dtype, device=worth.device) / chosen.sum(dim=1).clamp(min=1)
+    return chosen * share[:, None]

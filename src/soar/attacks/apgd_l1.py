@@ -16,6 +16,7 @@ from torch import Tensor
 from soar import randomness
 from soar.attacks.ascent import Ascent, ClimbState
 from soar.attacks.attack import Answer, Examples
+from soar.geometry import sparse
 from soar.shapes import per_example
 from soar.threat import Threat
 
@@ -144,7 +145,8 @@ class SparseAPGD(Ascent[SparseState]):
         enters = ~state.is_first & self._table(at.device)[2][at]
         inner = self._radius(at, threat).to(x.dtype)
         # Both at once: a step from the current point in its ball, or none from the best one in the next ball.
-        from_here = sparse_step(state.points, gradient, state.pixels / _REDUCTION, state.length)
+        moved = sparse(gradient.flatten(1).abs(), state.pixels / _REDUCTION, state.length)
+        from_here = state.points + moved.reshape(x.shape) * gradient.sign()
         aim = torch.where(per_example(enters, x), state.best_points, from_here)
         points = threat.project(aim, x, torch.where(enters, inner, radius))
         return replace(
@@ -213,24 +215,3 @@ def _kept(state: SparseState, loss: Tensor, gradient: Tensor) -> SparseState:
 def changed(points: Tensor, x: Tensor) -> Tensor:
     """Count the pixels of each image that differ, a channel of a pixel at a time."""
     return (points != x).flatten(1).sum(dim=1)
-
-
-def sparse_step(points: Tensor, gradient: Tensor, pixels: Tensor, length: Tensor) -> Tensor:
-    """Move the pixels of the largest gradients by the same amount each, so much in all.
-
-    Args:
-        points: where the step begins
-        gradient: of what is climbed there
-        pixels: how many to move, rounded up and at least 1; of equal ones all
-        length: of the step, in l1
-
-    >>> x, gradient = torch.zeros(1, 3), torch.tensor([[1.0, -3.0, 2.0]])
-    >>> sparse_step(x, gradient, torch.tensor([1.2]), torch.tensor([4.0]))
-    tensor([[ 0., -2.,  2.]])
-    """
-    size = gradient.flatten(1).abs()
-    last = (pixels.ceil().clamp(1, size.shape[1]) - 1).long()[:, None]
-    least = size.sort(dim=1, descending=True).values.gather(1, last)
-    signs = gradient.flatten(1).sign() * (size >= least)
-    count = signs.abs().sum(dim=1).clamp(min=1)
-    return points + (signs * (length / count)[:, None]).reshape(points.shape)
