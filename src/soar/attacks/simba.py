@@ -67,8 +67,8 @@ class SimBA(Attack[SimBAState]):
         queries: how many steps are tried per example; the paper on SOAR does not give its number
         basis: pixel (one channel of one pixel) or dct (one cosine wave of one channel)
         loss: what must get worse for the model, probability or margin
-        step: length of a step; by default as far as a pixel can go at once, eps in linf and 1 in l1, and 0.2 for
-            pixels in l2 and for waves
+        step: length of a step; by default as far as a pixel can go at once, eps in linf and 1 in l1, and
+            0.2 for pixels in l2 and for waves
         frequencies: the share of low frequencies in each direction that dct uses; 0.125 is 28 of 224
 
     >>> SimBA().label, SimBA(basis="dct", loss="margin", queries=500, step=0.1, frequencies=0.5).label
