@@ -194,7 +194,9 @@ def test_an_l1_step_in_two_dimensions_is_the_best_of_all() -> None:
     grid = torch.linspace(-1, 1, 401, dtype=torch.float64)
     moves = torch.cartesian_prod(grid, grid)
     for length in (0.05, 0.2, 0.45, 1.0):
-        allowed = (moves.abs().sum(dim=1) <= length + 1e-9) & ((x + moves - 0.5).abs() <= 0.5 + 1e-9).all(dim=1)
+        allowed = (moves.abs().sum(dim=1) <= length + 1e-9) & ((x + moves - 0.5).abs() <= 0.5 + 1e-9).all(
+            dim=1
+        )
         best = (moves[allowed] @ gradient[0]).max()
         gained = ((L1(1).step(x, gradient, length) - x) * gradient).sum()
         assert best - 1e-9 <= gained <= best + 0.02
@@ -293,7 +295,9 @@ def test_norms_by_name() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("kind", [Linf("8/255"), Linf("1/255"), L2("0.5"), L2(2), L2("0.01"), L1(12)], ids=str)
+@pytest.mark.parametrize(
+    "kind", [Linf("8/255"), Linf("1/255"), L2("0.5"), L2(2), L2("0.01"), L1(12)], ids=str
+)
 def test_projected_points_are_inside_and_points_a_little_beyond_are_not(
     kind: Threat, dtype: torch.dtype
 ) -> None:
