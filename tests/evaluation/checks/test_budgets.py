@@ -14,7 +14,7 @@ from soar.threat import L2, Linf, Threat
 from tests.evaluation.checks.made import Behind, Linear, Wall, images, rounded, shared, told
 
 
-@pytest.mark.parametrize("norm", ["linf", "l2"])
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
 def test_on_a_linear_model_work_adds_nothing_and_room_everything(norm: str) -> None:
     found = budgets.examine(shared(Linear(classes=2), norm=norm))
     assert found.finding == "sound" and found.advice == ()
