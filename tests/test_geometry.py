@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from itertools import permutations
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import optimize
 from torch import Tensor
 
 from soar import randomness
-from soar.geometry import fill, threshold
+from soar.geometry import fill, sparse, threshold
 
 
 def numbers(seed: int, stream: str, count: int = 5, size: int = 8) -> Tensor:
@@ -93,3 +94,23 @@ def test_budgets_of_rows_and_ties() -> None:
     worth, capacity = torch.ones(2, 3), torch.full((2, 3), 0.5)
     spent = fill(worth, capacity, torch.tensor([0.75, 9.0]))
     assert spent.tolist() == [[0.5, 0.25, 0.0], [0.5, 0.5, 0.5]]
+
+
+@given(st.integers(0, 10_000), st.floats(0.1, 9))
+def test_a_length_is_shared_by_those_worth_most(seed: int, count: float) -> None:
+    worth = numbers(seed, "worth")
+    shared = sparse(worth, count, 3.0)
+    for row in range(5):
+        values = worth[row].tolist()
+        least = sorted(values, reverse=True)[min(max(math.ceil(count), 1), 8) - 1]
+        chosen = [one >= least and one > 0 for one in values]
+        assert (shared[row] > 0).tolist() == chosen
+        if any(chosen):
+            assert shared[row].tolist() == pytest.approx([3.0 / sum(chosen) * one for one in chosen])
+
+
+def test_each_row_shares_a_length_of_its_own_among_a_count_of_its_own() -> None:
+    worth = torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
+    found = sparse(worth, torch.tensor([0.0, 1.5]), torch.tensor([5.0, 6.0]))
+    assert found.tolist() == [[0.0, 0.0, 5.0], [0.0, 3.0, 3.0]]
+    assert sparse(worth[:0], 2, 1.0).shape == (0, 3)
