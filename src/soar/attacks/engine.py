@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from soar import values
-from soar.attacks.attack import Attack, Examples, S, require_attack
+from soar.attacks.attack import Attack, Examples, S, fitted, require_attack
 from soar.attacks.oracle import logits_at, precise, query_model, reaches_goal
 from soar.attacks.queue import Queue, QueueEntry
 from soar.attacks.record import Outcomes, Record
@@ -86,6 +86,7 @@ def run(
     require_module(model)
     require_attack(attack)
     require_threat(threat)
+    attack = fitted(attack, threat)
     values.whole(seed, "seed")
     check_batch_size(batch_size)
     check_images(images, labels)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from soar import losses
-from soar.attacks.attack import Answer, Attack, Examples, S
+from soar.attacks.attack import Answer, Attack, Examples, S, fitted
 from soar.attacks.recall import recalled
 from soar.errors import UserError, shown
 from soar.model_state import probing
@@ -113,7 +113,7 @@ def search(
 
     The gradient is zero for an attack that asked for none. The arguments are those of `perturb`.
     """
-    gradient = torch.zeros_like(x)
+    gradient, attack = torch.zeros_like(x), fitted(attack, threat)
     with probing(model):
         state = attack.start(Examples.of(x, labels, index=index, entry=step, seed=seed), threat)
         # Asking whether a gradient is wanted would wait for a GPU at every step.

@@ -15,7 +15,6 @@ from soar import epsilon, losses, values
 from soar.attacks.ascent import Ascent, ClimbState
 from soar.attacks.attack import ATTACKS, Answer, Examples, check_choice
 from soar.errors import UserError
-from soar.shapes import per_example
 from soar.threat import Threat
 
 Schedule = Literal["constant", "linear", "cosine"]
@@ -33,6 +32,8 @@ def climb(
 
     points' = P(points + step_size * argmax_{||v|| <= 1} <gradient, v>)
 
+    In l1 the step stays in the pixel range, see `L1.step`.
+
     Args:
         points: the current points
         gradient: of the loss there
@@ -41,9 +42,7 @@ def climb(
         step_size: one length for all examples or one for each
         radius: of the ball, one per example, in place of eps
     """
-    if isinstance(step_size, Tensor):
-        step_size = per_example(step_size, x)
-    return threat.project(points + step_size * threat.ascent(gradient), x, radius)
+    return threat.project(threat.step(points, gradient, step_size), x, radius)
 
 
 def usual_step_length(eps: Fraction, steps: int) -> Fraction:
@@ -58,7 +57,7 @@ def usual_step_length(eps: Fraction, steps: int) -> Fraction:
 @ATTACKS.register("pgd")
 @dataclass(frozen=True, kw_only=True)
 class PGD(Ascent[ClimbState]):
-    """Projected gradient ascent with random start, restarts and targets, linf or l2.
+    """Projected gradient ascent with random start, restarts and targets.
 
     An example stops at the first point that fools the model, the random start included. A run of k steps
     takes k gradients and k + 1 predictions.
@@ -161,7 +160,7 @@ def _lengths(
 @ATTACKS.register("fgsm")
 @dataclass(frozen=True, kw_only=True)
 class FGSM(PGD):
-    """One step of length eps from the image itself: x + eps * sign(gradient), or its l2 sibling.
+    """One step of length eps from the image itself: x + eps * sign(gradient), or its siblings in l2 and l1.
 
     The fast gradient sign method of Goodfellow et al., 2015.
 

@@ -19,11 +19,12 @@ from soar.attacks.attack import (
     check_share,
 )
 from soar.attacks.oracle import margin
+from soar.attacks.square_l1 import L1Squares
 from soar.attacks.square_l2 import L2Squares
 from soar.attacks.square_windows import LinfSquares
 from soar.attacks.states import select
 from soar.shapes import per_example
-from soar.threat import L2, Threat
+from soar.threat import L1, L2, Threat
 
 # What AutoAttack uses; labels name only what differs.
 _QUERIES, _SHARE = 5000, 0.8
@@ -54,10 +55,10 @@ class SquareState:
 @ATTACKS.register("square")
 @dataclass(frozen=True, kw_only=True)
 class Square(Attack[SquareState]):
-    """Random search over square patches that needs predictions only, linf or l2.
+    """Random search over square patches that needs predictions only.
 
-    It starts with stripes or tiles and then changes one random square after the other, see `LinfSquares` and
-    `L2Squares`.
+    It starts with stripes or tiles and then changes one random square after the other, see `LinfSquares`,
+    `L2Squares` and `L1Squares`.
 
     A move is kept if the margin max_{i != y} z_i - z_y grows, or reaches zero. Squares cover a share p of the
     pixels, halved after 10, 50, 200, 500, 1000, 2000, 4000, 6000 and 8000 moves whatever the budget, as in
@@ -150,7 +151,8 @@ class Square(Attack[SquareState]):
         return moves.reshape(len(keys), _BLOCK, -1)
 
     def _squares(self, threat: Threat) -> LinfSquares | L2Squares:
-        return (L2Squares if isinstance(threat, L2) else LinfSquares)(self.p, threat.radius)
+        kinds: dict[type[Threat], type[LinfSquares | L2Squares]] = {L2: L2Squares, L1: L1Squares}
+        return kinds.get(type(threat), LinfSquares)(self.p, threat.radius)
 
 
 def _improved(state: SquareState, is_better: Tensor) -> Tensor:

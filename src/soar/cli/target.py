@@ -48,7 +48,7 @@ def add_target_flags(
         )
     parser.add_argument("--split", choices=("test", "validation", "train"), default="test")
     parser.add_argument("--examples", type=int, metavar="N", help=f"only the first N images ({examples})")
-    parser.add_argument("--norm", choices=("linf", "l2"), help="default: that of the run, else linf")
+    parser.add_argument("--norm", choices=("linf", "l2", "l1"), help="default: that of the run, else linf")
     more = "; several give the curve over them" if several else ""
     parser.add_argument(
         "--eps",

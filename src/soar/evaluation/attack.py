@@ -166,7 +166,7 @@ def attack(
     [0.67, 0.0]
     """
     threats = as_threats(threat)
-    plan = [one for one in resolve(attacks) if one.condition == "always"]
+    plan = [one for one in resolve(attacks, threats[0].norm_name) if one.condition == "always"]
     for name, given in (("x", x), ("y", y)):
         if not isinstance(given, Tensor | np.ndarray):
             raise UserError(f"{name}: got a {type(given).__name__}, expected a tensor or a NumPy array")

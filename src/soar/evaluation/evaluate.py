@@ -119,8 +119,8 @@ def evaluate(
     >>> found.accuracy("clean"), found.accuracy("FGSM"), found.worst_case
     (1.0, 0.5, 0.5)
     """
-    plan = resolve(attacks)
     threats = as_threats(threat)
+    plan = resolve(attacks, threats[0].norm_name)
     target = Target(
         model=model,
         data=data,

@@ -189,7 +189,7 @@ def _by_worst_case(found: Assessment) -> CheckResult | None:
     bases = [
         one
         for one in _on_cross_entropy(found)
-        if one.name in ("PGD", "APGD") and one.parameters.get("steps", 0) >= LEAST_STEPS
+        if one.name in worst_case.bases(found.threat) and one.parameters.get("steps", 0) >= LEAST_STEPS
     ]
     # Of random outputs the worst of many attacks counts luck.
     if not bases or any(note.kind in ("random", "state") for note in found.notes):

@@ -56,7 +56,7 @@ class MMA(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         max_margin: D, the margin from which on an example no longer counts; by default four times eps
         min_margin: the smallest ball that is searched; by default a sixth of eps
         steps: how many steps PGD takes

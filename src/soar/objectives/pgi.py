@@ -39,7 +39,7 @@ class PGI(Objective):
 
     mean_i [ -log p(y_i | x_i') + w / K || f(x_i') - f(x_i^0) ||^2 ],  x' = P(x^0 + eps sign g(x^0))
 
-    with K classes and P the projection to ball and pixel range; for l2 the step follows the gradient. The
+    with K classes and P the projection to ball and pixel range; else the step is that of the norm. The
     start x^0 of the next visit is P(x^0 + eps sign m), m the momentum c m + g / ||g||_1 of the example's
     gradients. At the first visit, and again after a number of visits, x^0 moves every pixel of the image by
     eps, up or down, and m is 0. Gradients of the loss flow through both passes.
@@ -56,7 +56,7 @@ class PGI(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         weight: w, the weight of the squared change of the logits
         momentum: c; with 0 the next start is x' itself
         reset_after: the number of visits after which an example begins anew

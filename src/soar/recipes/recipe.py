@@ -41,7 +41,7 @@ class DataSection:
 class ThreatSection:
     """What the adversary may do."""
 
-    norm: Literal["linf", "l2"] = "linf"
+    norm: Literal["linf", "l2", "l1"] = "linf"
     """The norm that perturbations are measured in."""
     eps: str | float
     """The radius, such as "8/255"."""

@@ -19,7 +19,7 @@ from soar.evaluation.checks.heads import (
 )
 from soar.evaluation.features import Features, find_features
 from soar.evaluation.target import Target
-from soar.threat import L2, Linf, Threat
+from soar.threat import L1, L2, Linf, Threat
 from tests.evaluation.checks.made import SHAPE, images
 
 
@@ -100,7 +100,7 @@ def test_points_that_nothing_tells_apart_have_no_head() -> None:
     assert not fit_heads(torch.full((1, 3, 8), torch.nan), torch.ones(1, 8)).separates.any()
 
 
-@pytest.mark.parametrize("threat", [Linf("0.1"), L2("0.5")], ids=str)
+@pytest.mark.parametrize("threat", [Linf("0.1"), L2("0.5"), L1("0.4")], ids=str)
 def test_surface_points_lie_on_the_surface_and_depend_on_their_key_alone(threat: Threat) -> None:
     x, keys = images(8), randomness.key(3, torch.arange(8), "surface")
     points = surface_points(x, threat, keys)

@@ -69,7 +69,7 @@ def highest_margin_points(target: Target, rows: Tensor, threat: Threat) -> Tenso
 
 
 def random_direction(delta: Tensor, threat: Threat, index: Tensor, seed: int) -> Tensor:
-    """Draw directions as long as given ones: random signs for linf, uniform ones for l2.
+    """Draw directions as long as given ones: random signs for linf, normal numbers else.
 
     Args:
         delta: the directions to compare with
