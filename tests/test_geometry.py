@@ -73,7 +73,8 @@ def test_a_budget_is_spent_as_linear_programming_spends_it(seed: int, budget: fl
             b_ub=[budget],
             bounds=[(0, most) for most in capacity[row].tolist()],
         )
-        assert float(worth[row] @ spent[row]) == pytest.approx(-solved.fun, abs=1e-9)
+        # HiGHS lets a constraint be off by 1e-7.
+        assert float(worth[row] @ spent[row]) == pytest.approx(-solved.fun, abs=1e-6)
 
 
 def test_a_budget_is_spent_as_well_as_in_any_order() -> None:
