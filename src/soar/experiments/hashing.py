@@ -39,6 +39,9 @@ def recipe_hash(recipe: Recipe, start: str = "") -> str:
     del table["description"]
     for name in _WITHOUT_EFFECT:
         table["training"].pop(name, None)
+    if not recipe.training.compile:
+        # Networks that were made before there was this choice are still what they were.
+        del table["training"]["compile"]
     if start or recipe.training.start_from:
         outside = recipe.training.start_from or ""
         table["training"]["start_from"] = start or start_weights(outside).sha256[:16]
