@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """The `soar` command: run the module of a subcommand, and report mistakes in one line."""
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from soar import __version__
 from soar.cli import (
     bench,
     certify,
+    completion,
     data,
     demo,
     diagnose,
@@ -60,6 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _check_text(words)
         parser = make_parser()
+        if completion.ASKED in os.environ:
+            completion.complete(parser, TAKES_FIELDS)
         arguments, rest = parser.parse_known_args(words)
         _check_rest(parser, arguments, rest)
         arguments.fields = rest
