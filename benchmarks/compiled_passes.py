@@ -41,7 +41,7 @@ class Row:
     Args:
         network: its name
         objective: its spec
-        seconds: to compile the passes
+        seconds: of the first step, wall clock; PyTorch keeps on disk what it compiled for the same network
         milliseconds: CPU time of an uncompiled step
         ratio: of a compiled step to it
     """
@@ -75,7 +75,7 @@ def measure(network: Workload, spec: str, repeats: int) -> Row:
 
 def table(rows: Sequence[Row]) -> str:
     """Write the rows as text."""
-    lines = ["network       objective               s to compile  ms, uncompiled  compiled / uncompiled"]
+    lines = ["network       objective               s, first step  ms, uncompiled  compiled / uncompiled"]
     lines += [
         f"{row.network:<14}{row.objective:<24}{row.seconds:12.0f}{row.milliseconds:16.0f}{row.ratio:23.2f}"
         for row in rows

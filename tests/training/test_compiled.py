@@ -41,7 +41,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
         return run
 
-    monkeypatch.setattr(module.torch, "compile", watched)
+    monkeypatch.setattr(torch, "compile", watched)
     return sizes
 
 
@@ -151,7 +151,7 @@ def test_a_model_that_cannot_be_compiled_is_one_line(monkeypatch: pytest.MonkeyP
 
         return call
 
-    monkeypatch.setattr(module.torch, "compile", broken)
+    monkeypatch.setattr(torch, "compile", broken)
     monkeypatch.setattr(shutil, "which", lambda name: name)
     model = nn.Linear(2, 2).requires_grad_(False)
     x = torch.rand(3, 2, requires_grad=True)
