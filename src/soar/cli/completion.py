@@ -32,7 +32,7 @@ def complete(parser: argparse.ArgumentParser, takes_fields: Iterable[str]) -> No
 
 
 def prepare(parser: argparse.ArgumentParser, takes_fields: Iterable[str] = ()) -> None:
-    """Tell every argument which names it takes, and declare fields of a recipe as flags.
+    """Set for every argument which names it takes, and declare fields of a recipe as flags.
 
     Args:
         parser: of a command, or of the whole command line

@@ -18,7 +18,7 @@ _COMPILERS = {"darwin": "clang++", "win32": "cl"}
 
 
 def compiled(model: nn.Module, device: torch.device) -> Callable[[Tensor], Tensor]:
-    """Return a model that is compiled at its first call, which takes a minute, for batches of one size.
+    """Return a model that is compiled at its first call, which takes minutes, for batches of one size.
 
     Args:
         model: shares its weights with what is returned
