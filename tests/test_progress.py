@@ -153,7 +153,8 @@ def test_no_time_is_left_at_100_percent_and_99_6_percent_is_not_100(
     with Progress(1000, "training", mode, stream=stream, interval=0, clock=clock(0, 10, 11, 12, 13)) as bar:
         bar.expect(0.5)  # an estimate that turns out wrong
         bar.advance(996)
-        assert bar._live is None or bar._live.refresh() is None
+        if bar._live is not None:
+            bar._live.refresh()
         bar.advance(4)
         bar.advance(0, validated="3/300")
     lines = re.split(r"[\r\n]", stream.getvalue())

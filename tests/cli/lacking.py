@@ -70,4 +70,4 @@ def take_away() -> None:
     os.symlink = no_links
     sys.modules["resource"] = None  # type: ignore[assignment]
     shutil._use_fd_functions = False  # type: ignore[attr-defined]
-    tempfile.TemporaryFile = tempfile.NamedTemporaryFile
+    tempfile.TemporaryFile = tempfile.NamedTemporaryFile  # type: ignore[assignment]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import os
 import signal
 import subprocess
@@ -17,6 +18,8 @@ from soar import files
 from soar.cli.main import main
 from soar.experiments import local
 from soar.files import clean, temporary_folder, write
+from soar.models import MODELS
+from soar.registry import Entry
 from soar.training.guards import StopRequest
 from tests.cli import lacking
 from tests.cli.tiny import TINY
@@ -172,6 +175,21 @@ def test_text_is_read_and_written_as_utf_8_whatever_the_system_prefers() -> None
         if isinstance(node, ast.Call) and _text_without_encoding(node)
     ]
     assert found == []
+
+
+def test_letters_that_a_pipe_cannot_take_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "a na\u00efve model \u2265 nothing, in a few words"
+    monkeypatch.setitem(MODELS._entries, "own", Entry("own", lambda: None, text))
+    pipe = io.TextIOWrapper(io.BytesIO(), encoding="cp437", errors="strict")
+    monkeypatch.setattr(sys, "stdout", pipe)
+    assert main(["list", "models"]) == 0
+    pipe.flush()
+    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict")
+    monkeypatch.setattr(sys, "stdout", ascii_only)
+    assert main(["list", "models"]) == 0
+    ascii_only.flush()
+    assert b"a na\x8bve model \xf2 nothing" in pipe.buffer.getvalue()  # type: ignore[attr-defined]
+    assert b"a na?ve model ? nothing" in ascii_only.buffer.getvalue()  # type: ignore[attr-defined]
 
 
 FORBIDDEN = '<>:"|?*\\'

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import warnings
@@ -59,6 +60,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 on success, 2 for a user's mistake, 128 + n for signal n, else 1.
     """
     words = sys.argv[1:] if argv is None else argv
+    for stream in (sys.stdout, sys.stderr):
+        # A pipe on Windows, or a terminal of another language, cannot take every letter.
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
     try:
         _check_text(words)
         parser = make_parser()
