@@ -1,10 +1,10 @@
-"""Measure training steps whose inner attacks are compiled (`training.compile`) beside the same steps uncompiled.
+"""Measure training steps whose inner attacks are compiled (`training.compile`) beside uncompiled ones.
 
     python benchmarks/compiled_passes.py          minutes; writes results/compiled_passes.{txt,json}
     python benchmarks/compiled_passes.py --quick  a tiny network, to see that it works
 
-Both take their steps in turns in one process and one thread. Each round gives the ratio of their CPU times, and
-the median over the rounds counts. A C++ compiler is needed.
+Both take their steps in turns in one process and one thread. Each round gives the ratio of their CPU times,
+and the median over the rounds counts. A C++ compiler is needed.
 """
 
 from __future__ import annotations
