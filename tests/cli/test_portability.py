@@ -188,8 +188,8 @@ def test_letters_that_a_pipe_cannot_take_are_replaced(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "stdout", ascii_only)
     assert main(["list", "models"]) == 0
     ascii_only.flush()
-    assert b"a na\x8bve model \xf2 nothing" in pipe.buffer.getvalue()  # type: ignore[attr-defined]
-    assert b"a na?ve model ? nothing" in ascii_only.buffer.getvalue()  # type: ignore[attr-defined]
+    assert b"a na\x8bve model \xf2 nothing" in pipe.buffer.getvalue()
+    assert b"a na?ve model ? nothing" in ascii_only.buffer.getvalue()
 
 
 FORBIDDEN = '<>:"|?*\\'
