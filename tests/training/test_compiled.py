@@ -68,6 +68,7 @@ def test_training_ends_with_the_same_weights_as_without_it(
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # PyTorch's compiler, of PyTorch
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs a C++ compiler")
 def test_training_on_compiled_code_ends_with_the_same_weights(tmp_path: Path) -> None:
     expected = weights(tmp_path / "without", "adversarial:steps=3")
