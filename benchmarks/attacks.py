@@ -5,10 +5,11 @@
     python benchmarks/attacks.py --quick            tiny numbers in seconds, to see that it works
     python benchmarks/attacks.py --runs runs/a runs/b --attacks FAB-T standard --images 500 --name strength
     python benchmarks/attacks.py --networks fashion-mixer-pgd --attacks fast auto standard --name autoattack
+    python benchmarks/attacks.py --runs runs/l1 --libraries soar pyautoattack --name attacks-l1
 
 Two small networks are trained first, one without defense and one by PGD, and kept in benchmarks/.cache; with
 --runs trained networks of your own take their place, with their data and threat, and with --networks those
-of networks.py.
+of networks.py. In l1, which most libraries lack, only ours and pyautoattack are measured.
 
 The task is to measure robust accuracy. Every library gets the model in eval mode and all images, as its
 documentation shows it. What counts is its own call, and the predictions for the points it returns where the
@@ -43,7 +44,7 @@ from peers import LIBRARIES, Counted, Task, predicted
 from soar import data, models, objectives, runs
 from soar.environment import environment
 from soar.errors import UserError
-from soar.threat import Linf
+from soar.threat import L1, Linf, Threat
 
 HERE = Path(__file__).parent
 RADII = {"fashion-mnist-sample": "0.1", "cifar10": "8/255"}
@@ -119,6 +120,8 @@ def available(model: nn.Module, task: Task, say: Callable[[str], None]) -> list[
     """List attacks and the installed libraries that have them, attack by attack, ours first."""
     found: dict[str, list[Pair]] = {}
     for library, make in LIBRARIES.items():
+        if isinstance(task.threat, L1) and library not in ("soar", "pyautoattack"):
+            continue
         try:
             for attack in make(Counted(model).eval(), task):
                 found.setdefault(attack, []).append((attack, library))
@@ -181,8 +184,10 @@ def trained(kind: str, source: data.Dataset, size: Size, threat: Linf, cache: Pa
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=total)
     vary = data.Augmentation(crop_padding=2, flip=True)
     for epoch in range(epochs):
-        order = {"batch_size": batch_size, "seed": 0, "epoch": epoch}
-        for x, y, index in data.training_batches(split, augmentation=vary, **order):
+        for batch in data.training_batches(
+            split, batch_size=batch_size, seed=0, epoch=epoch, augmentation=vary
+        ):
+            x, y, index = batch.on()
             optimizer.zero_grad()
             objective(x, y, index).loss.backward()
             optimizer.step()
@@ -228,8 +233,8 @@ def subjects(chosen: argparse.Namespace, size: Size) -> Iterator[Subject]:
         opened = runs.find(folder)
         source = opened.data()
         threat = opened.threat()
-        if not isinstance(threat, Linf):
-            raise UserError(f"--runs: {folder} was trained against {threat}, expected linf")
+        if not isinstance(threat, Linf | L1):
+            raise UserError(f"--runs: {folder} was trained against {threat}, expected linf or l1")
         model = opened.trained_model(source).eval()
         yield Subject(folder.name, model, source.name, as_task(source, threat, size))
     for name in chosen.networks or []:
@@ -245,7 +250,7 @@ def subjects(chosen: argparse.Namespace, size: Size) -> Iterator[Subject]:
         yield Subject(kind, model, source.name, as_task(source, threat, size))
 
 
-def as_task(source: data.Dataset, threat: Linf, size: Size) -> Task:
+def as_task(source: data.Dataset, threat: Threat, size: Size) -> Task:
     """Take the first test images."""
     test = source.test.first(size.images)
     return Task(

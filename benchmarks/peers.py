@@ -15,7 +15,7 @@ from soar import attacks
 from soar.attacks import apgd, fab, square
 from soar.evaluation.suites import resolve
 from soar.fuse import inference_copy
-from soar.threat import Linf
+from soar.threat import Threat
 
 Runs = dict[str, Callable[[], Tensor]]
 """For each attack of a library, a call that attacks all images and gives the points that were found."""
@@ -25,7 +25,7 @@ Runs = dict[str, Callable[[], Tensor]]
 class Task:
     """What every library is given."""
 
-    threat: Linf
+    threat: Threat
     images: Tensor
     labels: Tensor
     steps: int
@@ -89,6 +89,8 @@ def ours(model: Counted, task: Task) -> Runs:
 
     pgd = attacks.PGD(steps=task.steps, step_size=task.step_size)
     found = task.named(run, (attacks.FGSM(), pgd, replace(pgd, restarts=task.restarts)))
+    if task.threat.norm_name != "linf":
+        found = {}
     for name, attack in our_parts(task).items():
         found[name] = partial(run, attack)
     for suite in ("fast", "auto", "standard"):
@@ -98,12 +100,18 @@ def ours(model: Counted, task: Task) -> Runs:
 
 def our_parts(task: Task) -> dict[str, attacks.Attack[Any]]:
     """AutoAttack's four, each alone."""
+    restarts, targets = autoattack_numbers(task)
     return {
-        "APGD-CE": apgd.APGD(steps=task.auto_steps),
-        "APGD-T": apgd.APGD(steps=task.auto_steps, loss="dlr", targets=9),
+        "APGD-CE": apgd.APGD(steps=task.auto_steps, restarts=restarts),
+        "APGD-T": apgd.APGD(steps=task.auto_steps, loss="dlr", targets=targets),
         "FAB-T": fab.FAB(steps=task.auto_steps),
         "Square": square.Square(queries=task.queries),
     }
+
+
+def autoattack_numbers(task: Task) -> tuple[int, int]:
+    """Return the restarts of APGD-CE and the targets of APGD-T in AutoAttack."""
+    return (5, 5) if task.threat.norm_name == "l1" else (1, 9)
 
 
 def our_suite(suite: str, model: Counted, task: Task) -> Tensor:
@@ -117,7 +125,8 @@ def our_suite(suite: str, model: Counted, task: Task) -> Tensor:
     logits = attacks.predict(model, task.images, task.batch_size)
     left = (logits.argmax(dim=1) == task.labels).nonzero()[:, 0]
     plan = resolve(
-        f"standard:steps={task.auto_steps},queries={task.queries}" if suite == "standard" else suite
+        f"standard:steps={task.auto_steps},queries={task.queries}" if suite == "standard" else suite,
+        task.threat.norm_name,
     )
     for planned in (one for one in plan if one.condition == "always"):
         found = attacks.run(
@@ -235,17 +244,20 @@ def pyautoattack(model: Counted, task: Task) -> Runs:
     from pyautoattack.fab_pt import FABAttack_PT
     from pyautoattack.square import SquareAttack
 
-    common = {"eps": task.threat.radius, "seed": task.seed, "device": "cpu"}
+    norm, wide = task.threat.norm_name.capitalize(), task.threat.norm_name == "l1"
+    restarts, targets = autoattack_numbers(task)
+    common = {"eps": task.threat.radius, "seed": task.seed, "device": "cpu", "norm": norm}
+    steps = {"n_iter": task.auto_steps, "use_largereps": wide}
     targeted = FABAttack_PT(model, n_iter=task.auto_steps, targeted=True, n_target_classes=9, **common)
     parts = {
-        "APGD-CE": APGDAttack(model, n_iter=task.auto_steps, **common).perturb,
-        "APGD-T": APGDAttack_targeted(model, n_iter=task.auto_steps, **common).perturb,
+        "APGD-CE": APGDAttack(model, n_restarts=restarts, **steps, **common).perturb,
+        "APGD-T": APGDAttack_targeted(model, n_target_classes=targets, **steps, **common).perturb,
         "FAB-T": targeted.perturb,
         "Square": SquareAttack(model, n_queries=task.queries, resc_schedule=False, **common).perturb,
     }
-    whole = AutoAttack(model, version="standard", norm="Linf", **common)
+    whole = AutoAttack(model, version="standard", **common)
     for one in (whole.apgd, whole.apgd_targeted, whole.fab):
-        one.n_iter = task.auto_steps
+        one.n_iter = one.n_iter_orig = task.auto_steps
     whole.square.n_queries = task.queries
 
     def standard() -> Tensor:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -41,3 +43,41 @@ def test_a_batch_that_does_not_divide() -> None:
     with pytest.raises(UserError, match=text):
         local_batch(100, 2, World(0, 8))
     assert local_batch(96, 2, World(0, 8)) == 6
+
+
+@pytest.mark.parametrize(
+    "device, expected",
+    [
+        ("cpu", [("gloo", None)]),
+        ("cuda", [torch.device("cuda", 1), ("nccl", torch.device("cuda", 1))]),
+        ("cuda:3", [torch.device("cuda", 3), ("nccl", torch.device("cuda", 3))]),
+    ],
+)
+def test_a_process_says_which_gpu_is_its_own(
+    device: str, expected: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    asked: list[Any] = []
+    monkeypatch.setattr(torch.cuda, "set_device", asked.append)
+    for name in ("barrier", "destroy_process_group"):
+        monkeypatch.setattr(torch.distributed, name, lambda: None)
+    monkeypatch.setattr(
+        torch.distributed,
+        "init_process_group",
+        lambda backend, device_id=None: asked.append((backend, device_id)),
+    )
+    with distributed.joined(device) as world:
+        assert world == World(1, 2, 1)
+    assert asked == expected
+
+
+def test_processes_do_not_share_a_batch_on_a_device_without_collectives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with (
+        pytest.raises(UserError, match=r"^--device: got mps for 2 processes, expected cpu or cuda, between"),
+        distributed.joined("mps"),
+    ):
+        pass

@@ -19,7 +19,8 @@ ROOT = Path(soar.__file__).parent
 LAYERS = {
     "base": "soar checkpoints distributed environment epsilon errors files imports locks options progress"
     " randomness registry shapes text values weights",
-    "mathematics": "bounds curvature double_backward fuse inputs losses model_state prediction threat",
+    "mathematics": "bounds curvature double_backward fuse geometry inputs losses model_state prediction"
+    " threat",
     "data | models | attacks": "data | models | attacks",
     "objectives": "objectives",
     "recipes": "recipes",

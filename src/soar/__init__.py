@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from soar.evaluation.diagnose import diagnose as diagnose
     from soar.evaluation.diagnosis import Diagnosis as Diagnosis
     from soar.evaluation.evaluate import evaluate as evaluate
+    from soar.threat import L1 as L1
     from soar.threat import L2 as L2
     from soar.threat import Linf as Linf
     from soar.threat import Threat as Threat
@@ -47,7 +48,7 @@ _EVALUATION = (
 )
 _HOMES = {
     "UserError": "soar.errors",
-    **dict.fromkeys(("L2", "Linf", "Threat"), "soar.threat"),
+    **dict.fromkeys(("L1", "L2", "Linf", "Threat"), "soar.threat"),
     **dict.fromkeys(_EVALUATION, "soar.evaluation"),
 }
 _MODULES = (

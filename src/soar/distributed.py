@@ -121,10 +121,19 @@ def joined(device: str) -> Iterator[World]:
     if world.size == 1 or dist.is_initialized():
         yield world
         return
-    is_cuda = torch.device(device).type == "cuda"
-    if is_cuda:
-        torch.cuda.set_device(world.device(device))
-    dist.init_process_group("nccl" if is_cuda else "gloo")
+    kind = torch.device(device).type
+    if kind not in ("cpu", "cuda"):
+        raise UserError(
+            f"--device: got {kind} for {world.size} processes, expected cpu or cuda, between which they can"
+            " exchange numbers"
+        )
+    if kind == "cuda":
+        own = world.device(device)
+        torch.cuda.set_device(own)
+        # NCCL then knows the GPU from the start, and does not guess it at the first barrier.
+        dist.init_process_group("nccl", device_id=own)
+    else:
+        dist.init_process_group("gloo")
     try:
         yield world
         dist.barrier()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -61,6 +62,16 @@ def untouched(model: nn.Module) -> Iterator[None]:
         finally:
             for module, name, buffer, numbers in kept:
                 setattr(module, name, buffer.copy_(numbers))
+
+
+def with_float64(model: nn.Module) -> nn.Module:
+    """Return a model where float64 exists: itself, or a copy on the CPU if its device has none (Apple's MPS).
+
+    >>> model = nn.Linear(2, 2)
+    >>> with_float64(model) is model
+    True
+    """
+    return copy.deepcopy(model).cpu() if placement(model)[0].type == "mps" else model
 
 
 def require_module(given: object) -> None:

@@ -3,8 +3,9 @@ r"""Random numbers that are a pure function of (seed, example, stream, step).
 An ordinary generator draws numbers in the order of its calls, so the numbers of an example depend on its
 neighbors in the batch, on the shard and on where a run was interrupted. Here every example has its own
 key and the j-th number of a key is `mix(key + j * GOLDEN)`, with the finalizer of SplitMix64
-(Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014). All arithmetic is on
-64-bit integers and therefore the same on every device.
+(Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014). The words are 64-bit integers
+and therefore the same on every device, and so are all numbers but those of `normal`, whose logarithm and
+cosine may differ in their last bits.
 
 >>> import torch
 >>> whole = uniform(key(0, torch.arange(8), "demo"), (3,))

@@ -25,8 +25,8 @@ class Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x.flatten(1) @ self.weight.flatten(1).T + self.bias
 
-    def distances(self, x: Tensor, labels: Tensor, dual: int) -> Tensor:
-        """How far each image is from the nearest other class; dual is 1 for linf and 2 for l2."""
+    def distances(self, x: Tensor, labels: Tensor, dual: float) -> Tensor:
+        """How far each image is from the nearest other class; dual is 1 for linf, 2 for l2, inf for l1."""
         with torch.no_grad():
             logits = self(x)
             w = self.weight.flatten(1)

@@ -13,11 +13,12 @@ from soar.attacks.hyperplane import nearest
 from soar.attacks.oracle import query_model
 from soar.errors import UserError
 from soar.evaluation.suites import resolve
-from soar.threat import L2, Linf, Threat
+from soar.threat import L1, L2, Linf, Threat
 from tests.attacks.problems import SHAPE, Linear, TinyNet, images, said
 
-KINDS: list[tuple[type[Threat], int]] = [(Linf, 1), (L2, 2)]
+KINDS: list[tuple[type[Threat], float]] = [(Linf, 1), (L2, 2)]
 kinds = pytest.mark.parametrize("kind, dual", KINDS)
+all_kinds = pytest.mark.parametrize("kind, dual", [*KINDS, (L1, math.inf)])
 
 
 def told(model: nn.Module, x: Tensor, *, entry: int = 0, seed: int = 0) -> Examples:
@@ -41,7 +42,7 @@ def check_distances(
 
 @kinds
 @pytest.mark.parametrize("classes", [2, 5])
-def test_it_reaches_the_closed_form_of_a_linear_model(kind: type[Threat], dual: int, classes: int) -> None:
+def test_it_reaches_the_closed_form_of_a_linear_model(kind: type[Threat], dual: float, classes: int) -> None:
     model, x = Linear(classes), images(60)
     distances = model.distances(x, said(model, x), dual)
     # Images near enough to the border that the pixel range does not matter.
@@ -50,8 +51,18 @@ def test_it_reaches_the_closed_form_of_a_linear_model(kind: type[Threat], dual: 
     check_distances(model, kind, x[near], distances[near])
 
 
+def test_in_l1_it_reaches_the_closed_form_where_one_pixel_has_room() -> None:
+    model, x = Linear(2), images(60)
+    with torch.no_grad():
+        model.bias[0] += model(x).diff(dim=1).median()
+    distances = model.distances(x, said(model, x), math.inf)
+    near = (distances < 0.28) & (distances > 1e-3)
+    assert near.sum() >= 20
+    check_distances(model, L1, x[near], distances[near])
+
+
 @kinds
-def test_images_at_the_edge_of_the_pixel_range(kind: type[Threat], dual: int) -> None:
+def test_images_at_the_edge_of_the_pixel_range(kind: type[Threat], dual: float) -> None:
     model, x = Linear(5), images(24).round()
     labels = said(model, x)
     w, away = model.weight.detach(), []
@@ -81,7 +92,7 @@ class Bent(nn.Module):
 @kinds
 @pytest.mark.parametrize("gradient, within", [(0.6, 1.06), (5.0, 1.02)])
 def test_it_reaches_a_border_from_where_the_gradient_misleads(
-    kind: type[Threat], dual: int, gradient: float, within: float
+    kind: type[Threat], dual: float, gradient: float, within: float
 ) -> None:
     model, x = Bent(gradient), images(60)
     distances = model.linear.distances(x, said(model, x), dual)
@@ -90,11 +101,17 @@ def test_it_reaches_a_border_from_where_the_gradient_misleads(
     check_distances(model, kind, x[near], distances[near], within)
 
 
-def plain_projection(x: list[float], w: list[float], value: float, dual: int) -> list[float]:
+def plain_projection(x: list[float], w: list[float], value: float, dual: float) -> list[float]:
     """The nearest point of a plane, by bisection of the multiplier and nothing else."""
     sign = 1.0 if value >= 0 else -1.0
     down = [sign * gradient for gradient in w]
     room = [p if gradient > 0 else 1 - p for p, gradient in zip(x, down, strict=True)]
+    if dual == math.inf:
+        moves, left = [0.0] * len(x), abs(value)
+        for i in sorted(range(len(x)), key=lambda i: -abs(w[i])):
+            moves[i] = -math.copysign(min(room[i], left / abs(down[i])), down[i])
+            left = max(left - abs(down[i] * moves[i]), 0.0)
+        return moves
     pace = [1.0 if dual == 1 else abs(gradient) for gradient in down]
 
     def moved(t: float) -> list[float]:
@@ -109,11 +126,13 @@ def plain_projection(x: list[float], w: list[float], value: float, dual: int) ->
 
 
 def plain_fab(
-    model: nn.Module, image: Tensor, label: int, target: int, dual: int, steps: int
+    model: nn.Module, image: Tensor, label: int, target: int, dual: float, steps: int
 ) -> tuple[list[list[float]], float]:
     """FAB on one image with lists of numbers: every trial, and the shortest way to a wrong answer."""
 
     def length(move: list[float]) -> float:
+        if dual == math.inf:
+            return sum(map(abs, move))
         return max(map(abs, move)) if dual == 1 else math.sqrt(sum(m * m for m in move))
 
     x0: list[float] = image.flatten().tolist()
@@ -157,9 +176,9 @@ def followed(
     return trials, state
 
 
-@kinds
+@all_kinds
 @pytest.mark.parametrize("entry", [0, 2])
-def test_every_trial_is_that_of_a_plain_reimplementation(kind: type[Threat], dual: int, entry: int) -> None:
+def test_every_trial_is_that_of_a_plain_reimplementation(kind: type[Threat], dual: float, entry: int) -> None:
     model, x = TinyNet(classes=4), images(3)
     x[0] = x[0].round()
     examples, attack = told(model, x, entry=entry), FAB(steps=25)
@@ -188,7 +207,7 @@ def test_gradients_nobody_asked_for_change_nothing() -> None:
 
 
 @kinds
-def test_the_best_point_is_wrong_and_as_near_as_it_says(kind: type[Threat], dual: int) -> None:
+def test_the_best_point_is_wrong_and_as_near_as_it_says(kind: type[Threat], dual: float) -> None:
     model, x = TinyNet(classes=4), images(8)
     examples = told(model, x)
     trials, state = followed(FAB(steps=15), model, examples, kind(0.5))
@@ -254,7 +273,7 @@ def test_it_learns_the_rhythm_of_crossings() -> None:
 
 
 @kinds
-def test_restarts_begin_at_other_points_near_the_image(kind: type[Threat], dual: int) -> None:
+def test_restarts_begin_at_other_points_near_the_image(kind: type[Threat], dual: float) -> None:
     model, x = TinyNet(classes=5), images(6)
     attack, threat = FAB(restarts=3, targets=2), kind(0.2)
     assert attack.entries(classes=5) == 6
@@ -350,7 +369,7 @@ def test_it_needs_the_clean_answer() -> None:
 
 
 @kinds
-def test_what_is_found_is_projected_and_evaluated_again(kind: type[Threat], dual: int) -> None:
+def test_what_is_found_is_projected_and_evaluated_again(kind: type[Threat], dual: float) -> None:
     del dual
     model, x = TinyNet().float(), images(20).float()
     labels, threat = said(model, x), kind(0.05 if kind is Linf else 0.2)

@@ -14,10 +14,12 @@ from torch import Tensor
 from soar import randomness
 from soar.attacks.hyperplane import nearest, step_over
 from soar.errors import UserError
-from soar.threat import L2, Linf, Threat
+from soar.threat import L1, L2, Linf, Threat
+from tests.pretending import DEVICE, on_cpu, pretended
 
 NORMS: list[Threat] = [Linf(1), L2(1)]
 both = pytest.mark.parametrize("threat", NORMS, ids=str)
+all_norms = pytest.mark.parametrize("threat", [*NORMS, L1(1)], ids=str)
 
 
 def problem(
@@ -79,6 +81,30 @@ def test_linf_moves_are_as_short_as_those_of_linear_programming(seed: int, reach
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.1, 0.5, 0.9]))
+def test_l1_moves_are_as_short_as_those_of_linear_programming(seed: int, reach: float) -> None:
+    x, w, value = problem(seed, reach=reach)
+    move = nearest(x, w, value, L1(1))
+    check_feasible(x, w, value, move)
+    for i in (room_in(x, w, value) >= value.abs() + 1e-9).nonzero()[:, 0].tolist():
+        # The variables are how far pixels move up and down, both at least 0.
+        up, down = (1 - x[i]).tolist(), x[i].tolist()
+        solved = optimize.linprog(
+            c=np.ones(2 * x.shape[1]),
+            A_eq=np.concatenate([w[i].numpy(), -w[i].numpy()])[None],
+            b_eq=[-value[i].item()],
+            bounds=[(0, most) for most in up + down],
+        )
+        assert solved.success
+        assert move[i].abs().sum().item() == pytest.approx(solved.fun, abs=1e-7)
+
+
+def test_in_l1_the_pixel_of_the_largest_gradient_moves_first() -> None:
+    x, w = torch.full((1, 3), 0.5), torch.tensor([[1.0, -4.0, 2.0]])
+    assert nearest(x, w, torch.tensor([1.0]), L1(1)).tolist() == [[0.0, 0.25, 0.0]]
+    assert nearest(x, w, torch.tensor([2.5]), L1(1)).tolist() == [[0.0, 0.5, -0.25]]
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.1, 0.5, 0.9]))
 def test_l2_moves_are_those_of_quadratic_programming(seed: int, reach: float) -> None:
     x, w, value = problem(seed, count=1, reach=reach)
     move = nearest(x, w, value, L2(1))
@@ -116,7 +142,7 @@ def test_moves_meet_the_conditions_of_optimality(threat: Threat, seed: int, reac
     torch.testing.assert_close(size, torch.minimum(t * pace, room))
 
 
-@both
+@all_norms
 def test_a_plane_out_of_reach_is_approached_with_all_the_room(threat: Threat) -> None:
     x, w, _ = problem(2, size=30)
     move = nearest(x, w, 2 * w.abs().sum(dim=1), threat)
@@ -136,7 +162,7 @@ def test_breaks_that_come_one_at_a_time_are_all_found(threat: Threat) -> None:
     torch.testing.assert_close(move[:, :-1], -x[:, :-1])
 
 
-@both
+@all_norms
 def test_nothing_moves_on_the_plane_or_without_a_gradient(threat: Threat) -> None:
     x, w, value = problem(3)
     assert not nearest(x, w, torch.zeros_like(value), threat).any()
@@ -145,7 +171,7 @@ def test_nothing_moves_on_the_plane_or_without_a_gradient(threat: Threat) -> Non
     assert not nearest(x, w, value, threat)[:, 0].any()
 
 
-@both
+@all_norms
 @pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e25])
 def test_the_length_of_the_normal_does_not_matter(threat: Threat, scale: float) -> None:
     x, w, value = (part.float() for part in problem(4, count=8, size=50))
@@ -162,7 +188,7 @@ def test_single_precision_is_nearly_as_good(threat: Threat, seed: int) -> None:
     torch.testing.assert_close(single.double(), nearest(x, w, value, threat), atol=2e-5, rtol=0)
 
 
-@both
+@all_norms
 @given(seed=st.integers(0, 10_000))
 def test_examples_of_a_batch_do_not_know_each_other(threat: Threat, seed: int) -> None:
     x, w, value = (part.float() for part in problem(seed, count=6, size=50, reach=0.9))
@@ -173,7 +199,7 @@ def test_examples_of_a_batch_do_not_know_each_other(threat: Threat, seed: int) -
     assert torch.equal(nearest(x[order], w[order], value[order], threat), whole[order])
 
 
-@both
+@all_norms
 def test_answers_that_are_not_numbers_do_no_harm(threat: Threat) -> None:
     x, w, value = problem(5)
     value[:3] = torch.tensor([math.nan, math.inf, -math.inf])
@@ -196,18 +222,18 @@ def test_images_keep_their_shape() -> None:
 
 
 def test_an_unknown_norm_is_refused() -> None:
-    with pytest.raises(UserError, match="expected Linf or L2"):
-        nearest(*problem(7), cast(Any, "l1"))
+    with pytest.raises(UserError, match="expected Linf, L2 or L1"):
+        nearest(*problem(7), cast(Any, "l0"))
 
 
-@both
+@all_norms
 def test_a_step_from_the_image_overshoots_by_eta(threat: Threat) -> None:
     x, w, value = problem(8, size=12, reach=0.02, edges=False)
     stepped = step_over(x, x, value, w, threat, alpha=0.1, eta=1.05)
     torch.testing.assert_close(stepped, x + 1.05 * nearest(x, w, value, threat))
 
 
-@both
+@all_norms
 def test_a_step_weighs_the_two_projections_by_their_lengths(threat: Threat) -> None:
     x, w, value = problem(9, size=12, reach=0.05, edges=False)
     points = x + 0.02 * w.sign()
@@ -219,3 +245,18 @@ def test_a_step_weighs_the_two_projections_by_their_lengths(threat: Threat) -> N
         expected = (1 - a) * (points + 1.05 * from_point) + a * (x + 1.05 * from_image)
         stepped = step_over(points, x, value, w, threat, alpha=alpha, eta=1.05)
         torch.testing.assert_close(stepped, expected.clamp(0, 1))
+
+
+@pytest.mark.parametrize("threat", [Linf(1), L2(1)], ids=str)
+def test_planes_are_reached_on_a_device_as_on_the_cpu(threat: Threat) -> None:
+    keys = randomness.key(0, torch.arange(6), "device")
+    points, x = (randomness.uniform(keys + k, (1, 20, 20)) for k in range(2))
+    # Weights of all sizes, so that pixels use up their room one after the other.
+    gradient = randomness.normal(keys + 2, (1, 20, 20)).pow(9)
+    value = -torch.logspace(-2, 7, 6)
+    expected = step_over(points, x, value, gradient, threat, alpha=0.1, eta=1.05)
+    with pretended() as record:
+        start, center, height, slope = (one.to(DEVICE) for one in (points, x, value, gradient))
+        found = step_over(start, center, height, slope, threat, alpha=0.1, eta=1.05)
+        assert 1 <= len(record.reads) <= 3, "not after every round"
+    assert torch.equal(on_cpu(found), expected)

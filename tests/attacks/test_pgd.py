@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor
 
 from soar.attacks import FGSM, PGD, perturb, run
+from soar.attacks.attack import Answer, Examples
 from soar.attacks.pgd import climb
 from soar.errors import UserError
 from soar.losses import cross_entropy
@@ -111,8 +113,12 @@ def test_targets_try_the_likely_classes_in_turn() -> None:
     ],
 )
 def test_step_schedules(schedule: str, lengths: list[float]) -> None:
-    attack = PGD(steps=4, schedule=schedule)  # type: ignore[arg-type]
-    assert attack._factor(torch.arange(4)).tolist() == pytest.approx(lengths)
+    attack = PGD(steps=4, step_size=0.01, random_start=False, schedule=schedule)  # type: ignore[arg-type]
+    x = torch.full((4, 1, 1, 1), 0.5, dtype=torch.float64)
+    state = attack.start(Examples.of(x, torch.zeros(4, dtype=torch.int64)), Linf(0.4))
+    answer = Answer(torch.zeros(4, 2), torch.zeros(4), torch.ones_like(x))
+    moved = attack.update(replace(state, step=torch.arange(4)), answer, Linf(0.4)).points - x
+    assert (100 * moved).flatten().tolist() == pytest.approx(lengths)
 
 
 @pytest.mark.parametrize("steps, length", [(1, 1.25), (5, 0.5), (10, 0.25), (100, 0.25)])

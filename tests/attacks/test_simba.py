@@ -15,7 +15,7 @@ from soar import randomness
 from soar.attacks import ATTACKS, Examples, check_attack, run
 from soar.attacks.simba import SimBA, dct_matrix, dct_waves
 from soar.errors import UserError
-from soar.threat import L2, Linf, Threat
+from soar.threat import L1, L2, Linf, Threat
 from tests.attacks.problems import Linear, TinyNet, images, said
 from tests.attacks.replay import Constant, Rough, Shape, examples, follow, pictures
 
@@ -51,8 +51,9 @@ class ByHand:
     def length(self) -> float:
         if self.attack.step is not None:
             return float(self.attack.step)
-        is_pixel_cube = self.attack.basis == "pixel" and isinstance(self.threat, Linf)
-        return self.threat.radius if is_pixel_cube else 0.2
+        if self.attack.basis != "pixel" or isinstance(self.threat, L2):
+            return 0.2
+        return self.threat.radius if isinstance(self.threat, Linf) else min(self.threat.radius, 1.0)
 
     def tried(self) -> Any:
         number, sign = self.tries[0]
@@ -69,7 +70,7 @@ class ByHand:
                 self.tries.pop(0)
 
 
-@pytest.mark.parametrize("threat", [Linf(0.1), L2(0.3)], ids=str)
+@pytest.mark.parametrize("threat", [Linf(0.1), L2(0.3), L1(3), L1(0.5)], ids=str)
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
 @pytest.mark.parametrize("shape", [(1, 8, 6), (3, 3, 4)])
 def test_the_search_is_its_description_written_out(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -100,3 +101,17 @@ def test_all_places_are_equally_likely() -> None:
     counts = torch.bincount(windows.top * 4 + windows.left, minlength=12)
     # 500 of 6000 each; five standard deviations are 107.
     assert len(counts) == 12 and (counts - 500).abs().max() < 107
+
+
+def test_the_highest_draw_is_still_inside_of_a_large_image() -> None:
+    """In float32 the product of the draw and the number of places would be rounded up to one place more."""
+    highest, places = torch.tensor([[1 - 2.0**-24, 0.0]]), 2**14 + 1
+    top = place(highest, torch.tensor([1]), places, 4).top
+    assert highest.dtype == torch.float32 and top.tolist() == [places - 1]
+
+
+@given(st.integers(0, 2**24 - 1), st.integers(1, 50), st.integers(50, 3000))
+def test_places_are_those_of_float64(bits: int, side: int, height: int) -> None:
+    draws = torch.tensor([[bits / 2**24, bits / 2**24]])
+    exact = math.floor(Fraction(bits, 2**24) * (height - side + 1))
+    assert place(draws, torch.tensor([side]), height, height).left.tolist() == [exact]

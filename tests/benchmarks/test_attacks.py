@@ -6,6 +6,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,8 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from soar import attacks
-from soar.threat import Linf
+from soar.threat import L1, Linf
 
+AUTOATTACK_AND_SUITES = ["APGD-CE", "APGD-T", "FAB-T", "Square", "fast", "auto", "standard"]
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "attacks.py"
 
 
@@ -58,8 +60,7 @@ def test_quick_run_skips_missing_libraries_and_saves_what_it_printed(
     for kind in ("undefended", "PGD-trained"):
         assert record[kind]["threat"] == "linf 0.1"
         rows = record[kind]["rows"]
-        parts = ["APGD-CE", "APGD-T", "FAB-T", "Square", "fast", "auto", "standard"]
-        assert [row["attack"] for row in rows] == ["FGSM", "PGD-3", "PGD-3 x2", *parts]
+        assert [row["attack"] for row in rows] == ["FGSM", "PGD-3", "PGD-3 x2", *AUTOATTACK_AND_SUITES]
         for row in rows:
             assert row["cpu_ratio"] == row["passes_ratio"] == 1
             assert row["runs"][0]["outside"] == 0
@@ -97,7 +98,7 @@ class Threshold(nn.Module):
         return torch.stack([-excess, excess], dim=1)
 
 
-def task_of(script: ModuleType, levels: list[float]) -> object:
+def task_of(script: ModuleType, levels: list[float]) -> Any:
     images = torch.tensor(levels).reshape(-1, 1, 1, 1).expand(-1, 1, 2, 2).contiguous()
     labels = torch.ones(len(levels), dtype=torch.int64)
     return script.Task(Linf("0.1"), images, labels, 4, 2, 2)
@@ -155,3 +156,17 @@ def test_installed_library_finds_what_there_is_to_find(script: ModuleType, libra
     for attack in ("FGSM", "PGD-4", "PGD-4 x2"):
         found = script.measure(library, attack, model, task)
         assert (found.stays_right, found.outside) == (1, 0), attack
+
+
+def test_in_l1_autoattack_is_measured_as_its_authors_run_it(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_peers(script, monkeypatch)
+    task = replace(task_of(script, [0.4, 0.55, 0.9]), threat=L1("0.3"), auto_steps=3, queries=2)
+    said: list[str] = []
+    pairs = script.available(Threshold(), task, said.append)
+    assert [attack for attack, _ in pairs] == AUTOATTACK_AND_SUITES
+    assert len(said) == 1 and said[0].startswith("pyautoattack: skipped")
+    assert script.measure("soar", "APGD-CE", Threshold(), task).stays_right == 1
+    parts = sys.modules["peers"].our_parts(task)
+    assert (parts["APGD-CE"].restarts, parts["APGD-T"].targets, parts["FAB-T"].targets) == (5, 5, 9)

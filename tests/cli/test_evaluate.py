@@ -19,7 +19,7 @@ from soar import attacks, checkpoints, recipes
 from soar.cli.main import main
 from soar.errors import FileError
 from soar.evaluation import Assessment
-from soar.threat import L2, Linf
+from soar.threat import L1, L2, Linf
 from tests.cli.tiny import TINY
 
 QUICK = ["--examples", "40", "--threads", "1", "--quiet"]
@@ -64,6 +64,15 @@ def test_flags_change_threat_attacks_split_and_output(run: Path, tmp_path: Path)
     assert found.threat == L2("0.5") and found.seed == 4
     assert found.names == ["clean", "FGSM", "PGD-3 x2", "worst case"]
     assert found.data == "fashion-mnist-sample (validation)"
+
+
+def test_suites_are_those_of_the_norm_on_the_command_line(run: Path, tmp_path: Path) -> None:
+    output = tmp_path / "found.json"
+    flags = ["--norm", "l1", "--eps", "1", "--attacks", "standard:steps=2,targets=1,queries=2"]
+    assert main(["evaluate", str(run), *QUICK, *flags, "--output", str(output)]) == 0
+    found = Assessment.load(output)
+    assert found.threat == L1(1)
+    assert found.names[1] == "APGD-CE 2 steps x5"
 
 
 def test_models_from_elsewhere_are_evaluated(

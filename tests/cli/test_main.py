@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+import torch
 
 from soar import __version__
 from soar.cli.main import COMMANDS, main, make_parser
@@ -171,3 +172,19 @@ def test_warnings_and_long_lines_stay_one_short_line(
     told = capsys.readouterr().err
     assert told.startswith("soar: warning: two lines \\x1b[31mxxx") and told.endswith("xxx the end\n")
     assert told.count("\n") == 1 and len(told) < 1100
+
+
+@pytest.mark.parametrize("flags, expected", [([], False), (["--deterministic"], True)])
+@pytest.mark.parametrize("command", ["evaluate", "diagnose", "certify"])
+def test_determinism_holds_during_the_command(
+    command: str, flags: list[str], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def run(_: argparse.Namespace) -> int:
+        seen.append(torch.are_deterministic_algorithms_enabled())
+        return 0
+
+    monkeypatch.setattr(COMMANDS[command], "run", run)
+    assert main([command, "somewhere", *flags]) == 0
+    assert seen == [expected] and not torch.are_deterministic_algorithms_enabled()

@@ -16,7 +16,17 @@ def write_npz(path: Path) -> None:
 
 def test_every_data_set_is_described() -> None:
     names = [entry.name for entry in catalog.DATASETS]
-    assert names == ["cifar10", "fashion-mnist", "fashion-mnist-sample", "folder", "npz", "svhn"]
+    assert names == [
+        "cifar10",
+        "datasets",
+        "fashion-mnist",
+        "fashion-mnist-sample",
+        "folder",
+        "npy",
+        "npz",
+        "svhn",
+        "webdataset",
+    ]
     assert all(entry.description.endswith(".") for entry in catalog.DATASETS)
 
 

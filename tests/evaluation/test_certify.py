@@ -21,7 +21,7 @@ from soar.evaluation.bounding import Bounding
 from soar.evaluation.bracket import bracket, check
 from soar.evaluation.certify import certify
 from soar.evaluation.methods import METHODS, method_of
-from soar.threat import L2, Linf, Threat
+from soar.threat import L1, L2, Linf, Threat
 from tests.attacks.problems import Autocast, Plain, images, said
 from tests.evaluation.test_evaluate import Fragile
 
@@ -239,6 +239,9 @@ def test_models_without_bounds_are_refused(build: Callable[[], nn.Module], text:
         (Linf(0.1), "crown:steps=-1", "method.steps: got -1, expected at least 0 .flag --method"),
         (Linf(0.1), "ibp:refine=true", "unknown option of ibp 'refine'"),
         (Linf(0.1), "smoothing", "smoothing: got linf 0.1, expected an l2 threat"),
+        (L1(1), "smoothing", "smoothing: got l1 1, expected an l2 threat"),
+        (L1(1), "crown", "got l1 1, expected linf or l2, for which there are bounds; .* in the l2 ball of"),
+        (L1(1), "ibp", "got l1 1, expected linf or l2, for which there are bounds"),
         (L2(0.1), "smoothing:sigma=nan", "method.sigma: got nan"),
         (L2(0.1), "smoothing:alpha=1", "method.alpha: got 1.0, expected above 0 and below 1"),
         (L2(0.1), "smoothing:draws=0", "method.draws: got 0, expected at least 1"),

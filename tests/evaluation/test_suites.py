@@ -4,12 +4,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from soar import checkpoints, recipes, runs
 from soar.attacks import APGD, ATTACKS, FAB, FGSM, PGD, Planned, Square, Transfer
 from soar.errors import UserError
+from soar.evaluation import attack, evaluate
 from soar.evaluation.suites import SUITES, Wanted, resolve
 from soar.registry import Entry
+from soar.threat import L1
 
 
 def planned(attacks: Wanted) -> list[object]:
@@ -31,6 +34,43 @@ def test_the_standard_suite_is_autoattack() -> None:
     assert targeted == APGD(steps=100, loss="dlr", targets=9)
     assert fab == FAB(steps=100, targets=9, restarts=1, alpha=0.1, eta=1.05, beta=0.9)
     assert square == Square(queries=5000, p=0.8, restarts=1)
+
+
+def test_the_standard_suite_in_l1_is_autoattack() -> None:
+    plan = resolve("standard", "l1")
+    assert [one.attack.label for one in plan] == ["APGD-CE x5", "APGD-T 5 targets", "FAB-T", "Square"]
+    assert all(one.survivors_only and one.samples == 1 for one in plan)
+    assert [one.attack for one in plan] == [
+        APGD(steps=100, restarts=5, loss="ce"),
+        APGD(steps=100, restarts=1, loss="dlr", targets=5),
+        *planned("standard")[2:],
+    ]
+    assert [one.attack for one in resolve("standard:steps=7,targets=2", "l1")][:3] == [
+        APGD(steps=7, restarts=5),
+        APGD(steps=7, loss="dlr", targets=2),
+        FAB(steps=7, targets=2),
+    ]
+
+
+def test_the_fast_suites_in_l1_begin_as_autoattack_does() -> None:
+    first = resolve("standard", "l1")[:2]
+    assert resolve("fast", "l1") == first
+    assert resolve("fast:steps=4", "l1")[0].attack == APGD(steps=20, restarts=5)
+    auto = resolve("auto:queries=30", "l1")
+    assert auto[:3] == [*first, Planned(Square(queries=30), survivors_only=True)]
+    labels = [one.attack.label for one in auto if one.condition == "unsound"]
+    assert labels == ["FAB-T", "Square"], "what has been run already is not run again"
+
+
+def test_suites_follow_the_norm_of_the_threat() -> None:
+    model, x = nn.Flatten(), torch.tensor([[[[0.9, 0.1]]], [[[0.45, 0.55]]]])
+    y = torch.tensor([0, 1])
+    found = evaluate(model, (x, y), L1("0.2"), "standard:steps=3,queries=4")
+    assert [one.label for one in found.attacks][:2] == ["APGD-CE 3 steps x5", "APGD-T 5 targets 3 steps"]
+    assert found.worst_case == 0.5
+    within = evaluate(model, (x, y), L1("0.2"), "standard:steps=3,queries=4", budget="1m")
+    assert [one.label for one in within.attacks] == [one.label for one in found.attacks]
+    assert attack(model, x, y, [L1("0.2"), L1("1")], "fast:steps=1")[1].robust_accuracy == 0
 
 
 def test_budgets_of_suites_are_options() -> None:

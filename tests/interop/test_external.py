@@ -13,7 +13,8 @@ from soar.errors import UserError
 from soar.evaluation import Assessment
 from soar.interop import ExternalAttack, from_torchattacks
 from soar.interop.external import counting
-from soar.threat import L2, Linf
+from soar.interop.libraries import require_fit
+from soar.threat import L1, L2, Linf
 from tests.interop.libraries import Counted, examples, falls, generators, middle_radius, problem
 
 
@@ -200,3 +201,10 @@ def test_nothing_is_counted_afterwards() -> None:
         pass
     model(torch.ones(4, 2))
     assert not passes["forward"] and not model._forward_hooks
+
+
+@pytest.mark.parametrize("norm", [1, 1.0, "L1", "l1"])
+def test_l1_is_known_by_the_names_of_other_libraries(norm: object) -> None:
+    require_fit("PGD", L1(12), norm=norm, eps=12)
+    with pytest.raises(UserError, match=r"got the norm l1, expected .* linf 0\.1"):
+        require_fit("PGD", Linf("0.1"), norm=norm)

@@ -15,7 +15,8 @@ from tests.attacks.problems import TinyNet, images, said
 
 @pytest.mark.parametrize("entry", list(OBJECTIVES), ids=lambda entry: entry.name)
 def test_every_objective_keeps_the_contract(entry: Entry[Objective]) -> None:
-    check_objective(entry.build)
+    # There are no intervals of an l1 ball.
+    check_objective(entry.build, norms=("linf", "l2") if entry.name == "ibp" else ("linf", "l2", "l1"))
 
 
 @pytest.mark.parametrize("entry", list(OBJECTIVES), ids=lambda entry: entry.name)

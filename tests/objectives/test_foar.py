@@ -6,14 +6,14 @@ import torch
 from soar.errors import UserError
 from soar.losses import cross_entropy
 from soar.objectives import FOAR, Adversarial, Standard, check_objective
-from soar.threat import L2, Linf, Threat
+from soar.threat import L1, L2, Linf, Threat
 from tests.attacks.problems import Linear, Passes, TinyNet, images, said
 
-KINDS: list[tuple[Threat, int]] = [(Linf("0.05"), 1), (L2("0.1"), 2)]
+KINDS: list[tuple[Threat, float]] = [(Linf("0.05"), 1), (L2("0.1"), 2), (L1("0.2"), torch.inf)]
 
 
 @pytest.mark.parametrize("threat, dual", KINDS)
-def test_loss_on_a_linear_model_is_the_closed_form(threat: Threat, dual: int) -> None:
+def test_loss_on_a_linear_model_is_the_closed_form(threat: Threat, dual: float) -> None:
     # Two classes: the gradient is (1 - p_y) (w_other - w_y), so the penalty is eps (1 - p_y) ||w||_dual.
     model, x = Linear(classes=2), images(6)
     y = said(model, x)
@@ -26,7 +26,7 @@ def test_loss_on_a_linear_model_is_the_closed_form(threat: Threat, dual: int) ->
 
 
 @pytest.mark.parametrize("threat, dual", KINDS)
-def test_loss_and_gradient_are_the_formula_written_out(threat: Threat, dual: int) -> None:
+def test_loss_and_gradient_are_the_formula_written_out(threat: Threat, dual: float) -> None:
     model, x = TinyNet(), images(5)
     y = said(model, x)
     objective = FOAR(model, threat, penalty_eps_fraction=1.4, seed=4)

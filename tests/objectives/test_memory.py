@@ -5,7 +5,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from soar.objectives import OBJECTIVES
 from soar.objectives.memory import Memory
+from soar.threat import Linf
+from tests.attacks.problems import Normalized, images, said
+from tests.pretending import DEVICE, on_cpu, pretended
 
 batches = st.lists(
     st.dictionaries(st.integers(0, 40), st.floats(0, 2, width=32), min_size=1, max_size=6), max_size=6
@@ -53,3 +57,22 @@ def test_values_may_have_a_shape_and_a_type_of_their_own(stored: list[dict[int, 
     found = memory.of(torch.arange(45), (1, 3))
     kept = torch.tensor([expected.get(index, 0.0) for index in range(45)]).reshape(-1, 1, 1) * ends
     assert found.dtype == torch.float16 and torch.equal(found, kept.half())
+
+
+@pytest.mark.parametrize("name", ["mma", "pgi"])
+@pytest.mark.parametrize("index_is_there", [True, False])
+def test_the_index_may_be_on_another_device_than_the_images(name: str, index_is_there: bool) -> None:
+    x, index = images(6).float(), torch.tensor([4, 0, 9, 2, 3, 7])
+    y = said(Normalized().eval(), x)
+    expected = OBJECTIVES[name].build(Normalized().eval(), Linf("0.05"))
+    losses = [expected(x, y, index, step).loss.detach() for step in range(2)]
+    with pretended():
+        objective = OBJECTIVES[name].build(Normalized().eval(), Linf("0.05")).to(DEVICE)
+        there = index.to(DEVICE) if index_is_there else index
+        for step in range(2):
+            loss = objective(x.to(DEVICE), y.to(DEVICE), there, step).loss
+            torch.testing.assert_close(on_cpu(loss.detach()), losses[step])
+    kept = "margins" if name == "mma" else "starts"
+    table, own = getattr(objective, kept).table, getattr(expected, kept).table
+    assert type(table) is torch.Tensor and len(table) == 10
+    torch.testing.assert_close(table, own)

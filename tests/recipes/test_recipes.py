@@ -14,7 +14,7 @@ from soar.data.catalog import DATASETS
 from soar.errors import UserError
 from soar.objectives import OBJECTIVES
 from soar.recipes.recipe import Recipe, from_table, read, write
-from soar.threat import threat
+from soar.threat import L1, threat
 from soar.training.schedules import lr_factor
 
 IMAGES = {"cifar10": (3, 32, 32), "svhn": (3, 32, 32), "fashion-mnist-sample": (1, 28, 28)}
@@ -242,3 +242,8 @@ def test_a_base_that_is_no_other_recipe_is_refused(base: str, message: str, tmp_
     (tmp_path / "mine.toml").write_text(f"base = {base}\n")
     with pytest.raises(UserError, match=message):
         recipes.load(tmp_path / "mine.toml")
+
+
+def test_a_recipe_may_be_trained_in_l1() -> None:
+    recipe = recipes.load("demo-robust", ["--norm", "l1", "--eps", "3"])
+    assert threat(recipe.threat.norm, recipe.threat.eps) == L1(3)

@@ -75,6 +75,7 @@ def trainer(
     sinks: Any = (),
     progress: Any = "quiet",
     seed: int = 0,
+    device: str = "cpu",
     **changes: Any,
 ) -> Trainer:
     """Make a trainer; further keywords change its training settings."""
@@ -87,6 +88,7 @@ def trainer(
         run=run,
         augmentation=Augmentation(flip=True),
         seed=seed,
+        device=device,
         sinks=sinks,
         progress=progress,
         resume=resume,

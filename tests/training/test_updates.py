@@ -12,7 +12,7 @@ from soar.distributed import World
 from soar.errors import UserError
 from soar.objectives import Objective, Standard
 from soar.threat import Linf
-from soar.training.updates import Updates
+from soar.training.updates import Updates, synchronized
 from tests.training import small
 
 
@@ -166,3 +166,38 @@ def test_generators_are_seeded_by_process_and_restored() -> None:
             drawn.append(torch.rand(3))
     assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def with_batch_norm() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Sequential(nn.BatchNorm2d(2)), nn.Flatten()
+    )
+
+
+def test_batch_norm_is_synchronized_where_gpus_share_a_batch() -> None:
+    model = with_batch_norm()
+    state = {name: x.clone() for name, x in model.state_dict().items()}
+    found = synchronized(model, torch.device("cuda", 1), World(0, 2))
+    kinds = [type(layer) for layer in found.modules() if "BatchNorm" in type(layer).__name__]
+    assert kinds == [nn.SyncBatchNorm, nn.SyncBatchNorm]
+    assert small.same(found.state_dict(), state), "checkpoints have the same names and weights"
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_one_process_has_nothing_to_synchronize(device: str) -> None:
+    model = with_batch_norm()
+    assert synchronized(model, torch.device(device), World()) is model
+    assert not any(isinstance(layer, nn.SyncBatchNorm) for layer in model.modules())
+
+
+def test_batch_norm_cannot_be_synchronized_on_the_cpu() -> None:
+    objective = small.Plain(with_batch_norm(), Linf("8/255"))
+    with pytest.raises(UserError, match=r"^training.sync_batch_norm: got true for 2 processes on cpu"):
+        Updates(
+            objective,
+            small.settings(sync_batch_norm=True),
+            6,
+            device=torch.device("cpu"),
+            world=World(0, 2),
+        )
+    assert not any(isinstance(layer, nn.SyncBatchNorm) for layer in objective.model.modules())

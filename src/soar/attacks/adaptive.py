@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from itertools import compress, count
 from typing import ClassVar
 
 import torch
@@ -154,7 +155,7 @@ class Adaptive(Attack[AdaptiveState]):
 
     def update(self, state: AdaptiveState, answer: Answer, threat: Threat) -> AdaptiveState:
         """Take a step, and begin the next run where this one is over."""
-        examples, is_last, is_ranking = state.examples, ~self.wants_gradient(state), state.step < 0
+        examples, has_step, is_ranking = state.examples, self.wants_gradient(state), state.step < 0
         points = state.points
         if answer.gradient is not None:
             straight = climb(points, answer.gradient, examples.x, threat, self._step_length(state, threat))
@@ -168,11 +169,10 @@ class Adaptive(Attack[AdaptiveState]):
             best=torch.maximum(state.best, margin(examples, answer.logits)),
             promise=_promise(state, answer, threat),
         )
-        if bool(is_ranking.any()):
-            state = _changed(state, is_ranking, lambda some: _aim(some, threat))
-        if bool(is_last.any()):
-            state = _changed(state, is_last, lambda some: self._restart(some, threat))
-        return state
+        # Read both at once: each time may wait for a GPU.
+        ranking, ended = torch.stack([is_ranking, ~has_step]).tolist()
+        state = _changed(state, ranking, lambda some: _aim(some, threat))
+        return _changed(state, ended, lambda some: self._restart(some, threat))
 
     def exhausted(self, state: AdaptiveState) -> Tensor:
         """Return which examples get no further run."""
@@ -237,7 +237,7 @@ def _promise(state: AdaptiveState, answer: Answer, threat: Threat) -> Tensor:
         gaps = _gaps(answer.logits, state.examples.labels)
         return torch.maximum(state.promise, gaps)
     is_ranking = state.step < 0
-    if answer.gradient is None or not bool(is_ranking.any()):
+    if answer.gradient is None:
         return state.promise
     nearness = answer.loss / threat.dual_norm(answer.gradient).clamp(min=torch.finfo(answer.loss.dtype).tiny)
     ranked = state.promise.scatter(1, state.target.clamp(min=0)[:, None], nearness[:, None])
@@ -282,10 +282,12 @@ def _spreads(state: AdaptiveState) -> Tensor:
 
 
 def _changed(
-    state: AdaptiveState, which: Tensor, change: Callable[[AdaptiveState], AdaptiveState]
+    state: AdaptiveState, which: list[bool], change: Callable[[AdaptiveState], AdaptiveState]
 ) -> AdaptiveState:
     """Change some rows of a state."""
-    rows = which.nonzero()[:, 0]
+    if not any(which):
+        return state
+    rows = torch.tensor([*compress(count(), which)], device=state.step.device)
     some = change(select(state, rows))
     names = [one.name for one in fields(state) if one.name != "examples"]
     return replace(

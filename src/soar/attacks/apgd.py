@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from soar import losses, randomness
+from soar.attacks.apgd_l1 import SparseAPGD
 from soar.attacks.apgd_schedule import Pace, first_pace, next_pace
 from soar.attacks.ascent import Ascent, ClimbState
-from soar.attacks.attack import ATTACKS, Answer, Examples, check_counts
+from soar.attacks.attack import ATTACKS, Answer, Attack, Examples, check_counts
 from soar.attacks.pgd import climb
 from soar.shapes import per_example
-from soar.threat import L2, Threat
+from soar.threat import L1, L2, Threat
 
 # What AutoAttack uses; labels name only what differs.
 _STEPS, _TARGETS = 100, 9
@@ -44,7 +46,8 @@ class APGD(Ascent[APGDState]):
     had there, and keeps x_{k-1}. A run of k steps takes k gradients and k + 1 predictions.
 
     In l2 P is the nearest point of ball and box. AutoAttack scales into the ball and then clips, which
-    can leave a point well inside the ball; without clipped pixels the two are the same.
+    can leave a point well inside the ball; without clipped pixels the two are the same. In l1 it is a method
+    of its own, see `soar.attacks.apgd_l1`.
 
     Args:
         steps: how many gradients are followed
@@ -83,6 +86,12 @@ class APGD(Ascent[APGDState]):
             f"x{self.restarts}" if self.restarts > 1 else "",
         ]
         return " ".join(filter(None, parts))
+
+    def against(self, threat: Threat) -> Attack[Any]:
+        """Return the sparse version in l1."""
+        if not isinstance(threat, L1):
+            return self
+        return SparseAPGD(steps=self.steps, restarts=self.restarts, loss=self.loss, targets=self.targets)
 
     def start(self, examples: Examples, threat: Threat) -> APGDState:
         """Begin at a random point of the border."""
@@ -156,12 +165,16 @@ def with_momentum(points: Tensor, previous: Tensor, straight: Tensor, moving: Te
 def border_start(x: Tensor, keys: Tensor, threat: Threat) -> Tensor:
     """Draw x + eps t / ||t|| and clip it to the pixel range, t uniform in a cube (linf) or Gaussian (l2).
 
+    In l1 it is the nearest point to x + t in ball and pixel range, t Gaussian, as in AutoAttack.
+
     Args:
         x: images
         keys: one key per example
         threat: the ball
     """
     shape = tuple(x.shape[1:])
+    if isinstance(threat, L1):
+        return threat.project(x + randomness.normal(keys, shape, x.dtype), x)
     if isinstance(threat, L2):
         t = randomness.normal(keys, shape, x.dtype)
     else:

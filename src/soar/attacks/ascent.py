@@ -42,6 +42,11 @@ class Ascent(Attack[A]):
             losses.check_name(self.loss, "attack.loss")
 
     @property
+    def gradients(self) -> int:
+        """One for every step, for every example."""
+        return self.steps
+
+    @property
     def budget(self) -> int:
         """One prediction at the start and one after every step."""
         return self.steps + 1
@@ -59,8 +64,8 @@ class Ascent(Attack[A]):
         labels, target = state.examples.labels, state.target
         if callable(self.loss):
             return self.loss(logits, labels)
-        # All examples of a run have a target or none has.
-        if len(target) and int(target[0]) >= 0:
+        # All examples of a run have a target or none has; asking their tensor would wait for a GPU.
+        if state.examples.has_goal or self._chooses_targets(state.examples):
             return losses.TARGETED_LOSSES[self.loss](logits, labels, target)
         return losses.LOSSES[self.loss](logits, labels)
 
@@ -70,10 +75,13 @@ class Ascent(Attack[A]):
 
     def target_classes(self, examples: Examples) -> Tensor:
         """Return the class to climb to: the goal, or the one of the entry's rank; -1 for none."""
-        if not self.targets or examples.logits is None or bool((examples.goal >= 0).any()):
+        if examples.logits is None or not self._chooses_targets(examples):
             return examples.goal
         rank = examples.entry % min(self.targets, examples.logits.shape[1] - 1)
         return losses.strongest_targets(examples.logits, examples.labels, rank)
+
+    def _chooses_targets(self, examples: Examples) -> bool:
+        return bool(self.targets) and examples.logits is not None and not examples.has_goal
 
 
 def count_entries(restarts: int, targets: int, classes: int) -> int:

@@ -44,6 +44,8 @@ class Examples:
     logits: Tensor | None
     """the model's logits at x, where they are known"""
     seed: int
+    has_goal: bool = False
+    """whether any example of the run has a goal; a loss is then climbed toward it"""
 
     @classmethod
     def of(
@@ -69,6 +71,7 @@ class Examples:
             entry=torch.full_like(labels, entry),
             logits=logits,
             seed=seed,
+            has_goal=goal is not None and bool((goal >= 0).any()),
         )
 
     def keys(self, stream: str) -> Tensor:
@@ -102,7 +105,9 @@ class Attack(Protocol[S]):
 
     An attack need not be a subclass. One that is inherits what most attacks have in common: it stays in the
     ball, starts elsewhere than at the image, runs once per example, queries `state.points` and no gradient.
-    An attribute `projects` that is true promises that queries need no projection by the engine.
+    An attribute `projects` that is true promises that queries need no projection by the engine, and an
+    attribute `gradients` is the number of gradients that every example takes, if it is known beforehand. A
+    method `against(threat)` may return another attack, which then takes its place for that threat.
     """
 
     @property
@@ -170,6 +175,12 @@ def require_attack(given: object) -> None:
         raise UserError(
             f"attack: {type(given).__name__} has no {', '.join(missing)}; see soar.attacks.Attack"
         )
+
+
+def fitted(attack: Attack[Any], threat: Threat) -> Attack[Any]:
+    """Return an attack as it is run against a threat: what its method `against` returns, where it has one."""
+    found: Attack[Any] = attack.against(threat) if hasattr(attack, "against") else attack
+    return found
 
 
 def check_counts(*, least: int = 1, **counts: int) -> None:

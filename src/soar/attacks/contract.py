@@ -10,19 +10,24 @@ from torch import Tensor, nn
 from soar import randomness, values
 from soar.attacks.attack import Attack, require_attack
 from soar.attacks.engine import run
-from soar.threat import L2, Linf, Threat
+from soar.errors import UserError
+from soar.threat import L1, L2, Linf, Threat
 
 
-def check_attack(attack: Attack[Any], *, seed: int = 0) -> None:
+def check_attack(
+    attack: Attack[Any], *, norms: tuple[str, ...] = ("linf", "l2", "l1"), seed: int = 0
+) -> None:
     """Check an attack on small networks, and fail if it breaks a promise.
 
-    Checked for linf and l2, one and three channels, oblong images, two and ten classes:
+    Checked for every norm, one and three channels, oblong images, two and ten classes:
     results do not depend on the batch size, the order or the other examples; the same seed leads to the same
     points; every point lies in the ball and the pixel range and success means misclassification; the
-    model and the global random numbers are left as they were.
+    model and the global random numbers are left as they were. A norm that is not listed must be refused
+    with a UserError.
 
     Args:
         attack: the attack to check
+        norms: the norms that the attack supports
         seed: seed of the networks and images
 
     Raises:
@@ -41,9 +46,12 @@ def check_attack(attack: Attack[Any], *, seed: int = 0) -> None:
         x = randomness.uniform(keys, shape, torch.float64)
         with torch.no_grad():
             labels = model(x).argmax(dim=1)
-        threats: list[Threat] = [Linf("1/20"), L2("1/4")]
+        threats: list[Threat] = [Linf("1/20"), L2("1/4"), L1(1)]
         for threat in threats:
-            _check_run(attack, threat, model, x, labels, seed)
+            if threat.norm_name in norms:
+                _check_run(attack, threat, model, x, labels, seed)
+            else:
+                _check_refusal(attack, threat, model, x, labels)
 
 
 def _check_run(
@@ -67,6 +75,14 @@ def _check_run(
     assert torch.equal(generator, torch.get_rng_state()), "the global generator is not used"
     for name, value in model.state_dict().items():
         assert torch.equal(before[name], value), f"the model is left as it was ({name})"
+
+
+def _check_refusal(attack: Attack[Any], threat: Threat, model: nn.Module, x: Tensor, labels: Tensor) -> None:
+    try:
+        run(model, attack, threat, x, labels)
+    except UserError:
+        return
+    raise AssertionError(f"a norm that is not supported is refused ({threat})")
 
 
 def _network(shape: tuple[int, int, int], classes: int, seed: int) -> nn.Module:

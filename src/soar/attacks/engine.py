@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import compress, count
 from typing import Any, Generic
 
 import torch
 from torch import Tensor, nn
 
 from soar import values
-from soar.attacks.attack import Attack, Examples, S, require_attack
+from soar.attacks.attack import Attack, Examples, S, fitted, require_attack
 from soar.attacks.oracle import logits_at, precise, query_model, reaches_goal
 from soar.attacks.queue import Queue, QueueEntry
 from soar.attacks.record import Outcomes, Record
-from soar.attacks.states import cut, join, select, size
+from soar.attacks.states import Lane, join, select
 from soar.errors import UserError
 from soar.inputs import check_batch_size, check_images, check_numbers
 from soar.model_state import placement, probing, require_module
@@ -85,6 +86,7 @@ def run(
     require_module(model)
     require_attack(attack)
     require_threat(threat)
+    attack = fitted(attack, threat)
     values.whole(seed, "seed")
     check_batch_size(batch_size)
     check_images(images, labels)
@@ -151,78 +153,91 @@ class _Session(Generic[S]):
         Examples that only need a last prediction are parked until there is a batch of them, so that no
         gradient is computed for them and the places they held are taken by others.
         """
-        active: S | None = None
-        parked: S | None = None
+        active: Lane[S] | None = None
+        parked: Lane[S] | None = None
         done = robust = 0
         while True:
             active, parked = self._refill(active, parked)
             # An example about to get its last prediction may be settled by it: look before running ahead.
-            if parked is not None and (size(parked) >= self.batch_size or size(active) < self.batch_size):
-                batch, parked = cut(parked, self.batch_size)
+            if parked is not None and (len(parked) >= self.batch_size or self._free(active)):
+                batch, parked = parked.cut(self.batch_size)
             else:
-                active = self._add(active, self.queue.take_ahead(self.batch_size - size(active)))
+                active = self._add(active, self.queue.take_ahead(self._free(active)))
                 if active is None:
                     return
-                batch, active = cut(active, self.batch_size)
+                batch, active = active.cut(self.batch_size)
+            assert batch is not None, "a lane has rows"
             remaining, settled = self._evaluate(batch)
             active = join(active, remaining)
             if self.queue.has_canceled():
                 active, parked = self._drop_canceled(active), self._drop_canceled(parked)
             done += len(settled)
-            robust += int(self.outcomes.robust[settled].sum())
+            robust += sum(map(self.queue.is_robust, settled))
             if progress is not None:
                 share = self.queue.share(self.evaluated)
                 progress(AttackProgress(settled, done, len(self.rows), robust, share), self.outcomes)
 
-    def _refill(self, active: S | None, parked: S | None) -> tuple[S | None, S | None]:
-        """Let waiting examples take free places, those of examples that need no gradient included."""
-        active = self._add(active, self.queue.take(self.batch_size - size(active)))
-        if active is None:
-            return active, parked
-        wanted = self.attack.wants_gradient(active)
-        if bool(wanted.all()) or not bool(wanted.any()):
-            return active, parked
-        parked = join(parked, select(active, ~wanted))
-        active = select(active, wanted)
-        return self._add(active, self.queue.take(self.batch_size - size(active))), parked
+    def _free(self, lane: Lane[S] | None) -> int:
+        """Count the places of a batch that a lane leaves."""
+        return max(0, self.batch_size - (0 if lane is None else len(lane)))
 
-    def _add(self, state: S | None, jobs: list[QueueEntry]) -> S | None:
+    def _refill(
+        self, active: Lane[S] | None, parked: Lane[S] | None
+    ) -> tuple[Lane[S] | None, Lane[S] | None]:
+        """Let waiting examples take free places, those of examples that need no gradient included."""
+        active = self._add(active, self.queue.take(self._free(active)))
+        if active is None or all(active.wants) or not any(active.wants):
+            return active, parked
+        parked = join(parked, active.pick([place for place, wants in enumerate(active.wants) if not wants]))
+        active = active.pick([place for place, wants in enumerate(active.wants) if wants])
+        return self._add(active, self.queue.take(self._free(active))), parked
+
+    def _add(self, lane: Lane[S] | None, jobs: list[QueueEntry]) -> Lane[S] | None:
         """Start the attack on further jobs and put them behind the others."""
         if not jobs:
-            return state
+            return lane
         rows, entries = torch.tensor(jobs, device=self.examples.x.device).unbind(1)
         started = self.attack.start(replace(select(self.examples, rows), entry=entries), self.threat)
         if hasattr(self.attack, "spent"):
             # An attack of another library queries the model by itself when it starts.
             self.record.spend(rows, *self.attack.spent(started))
-        return join(state, started)
+        known: int | None = getattr(self.attack, "gradients", None)
+        wants = self.attack.wants_gradient(started).tolist() if known is None else [known > 0] * len(jobs)
+        return join(lane, Lane(started, jobs, wants))
 
-    def _evaluate(self, batch: S) -> tuple[S | None, list[int]]:
+    def _evaluate(self, lane: Lane[S]) -> tuple[Lane[S] | None, list[int]]:
         """Evaluate a batch, record the predictions, and keep the examples that go on."""
-        gradient = bool(self.attack.wants_gradient(batch).any())
+        batch, gradient = lane.state, any(lane.wants)
         points, answer = query_model(self.model, self.attack, batch, self.threat, gradient=gradient)
-        rows = batch.examples.row
+        rows, logits = batch.examples.row, answer.logits
         once = torch.ones_like(rows)
         self.record.spend(rows, once, once * gradient)
         self.evaluated += len(rows)
-        fooled, logits = reaches_goal(batch.examples, answer.logits), answer.logits
-        if bool(fooled.any()):
-            points, logits, fooled = self._confirm(batch.examples, points, logits, fooled)
+        fooled, loss = reaches_goal(batch.examples, logits), self._kept_loss(answer.loss, batch, points)
+        # The attack may work in place.
+        kept = points.clone()
+        after = self.attack.update(batch, answer, self.threat)
+        ended = [fooled, self.attack.exhausted(after), self.attack.wants_gradient(after)]
+        # The only wait for a GPU, unless a point fools the model.
+        flags = torch.stack([*map(Tensor.long, ended), self.outcomes.forward[rows]]).tolist()
+        claims, is_over, wants, asked = flags
+        is_fooled, again = [False] * len(rows), [False] * len(rows)
+        if any(claims):
+            kept, logits, is_fooled, again = self._confirm(batch.examples, kept, logits, claims)
+            fooled = torch.tensor(is_fooled, device=rows.device)
         if self.examples.logits is None:
-            self.outcomes.correct[rows[(self.outcomes.forward[rows] == 1) & fooled]] = False
-        self.record.keep(batch.examples, points, logits, self._kept_loss(answer.loss, batch, points), fooled)
-        batch = self.attack.update(batch, answer, self.threat)
-        leaving = fooled | self.attack.exhausted(batch)
-        if not bool(leaving.any()):
-            return batch, []
-        settled = []
-        ended = (rows, batch.examples.entry, fooled, self.outcomes.forward[rows])
-        for row, entry, was_fooled, asked in zip(*(one[leaving].tolist() for one in ended), strict=True):
-            job = QueueEntry(row, entry)
+            self.record.drop(rows, (self.outcomes.forward[rows] == 1) & fooled)
+        self.record.keep(batch.examples, kept, logits, loss, fooled)
+        settled, staying = [], []
+        for place, job in enumerate(lane.jobs):
+            if not is_fooled[place] and not is_over[place]:
+                staying.append(place)
             # Two entries of one example may end in the same batch.
-            if not self.queue.is_canceled(job) and self.queue.finish(job, fooled=was_fooled, asked=asked):
-                settled.append(row)
-        return (None if bool(leaving.all()) else select(batch, ~leaving)), settled
+            elif not self.queue.is_canceled(job) and self.queue.finish(
+                job, fooled=is_fooled[place], asked=asked[place] + again[place]
+            ):
+                settled.append(job.row)
+        return Lane(after, lane.jobs, [want > 0 for want in wants]).pick(staying), settled
 
     def _kept_loss(self, loss: Tensor, batch: S, points: Tensor) -> Tensor:
         """Return -inf in place of the loss of points outside of the ball, which are no result.
@@ -231,45 +246,49 @@ class _Session(Generic[S]):
         """
         if self.attack.stays_inside:
             return loss
+        x = batch.examples.x
+        if loss.device.type != "cpu":
+            # Looking at all points does not wait for the device, as finding out which of them matter does.
+            return loss.where(self.threat.contains(points, x), -torch.inf)
         higher = (loss > self.record.highest_loss[batch.examples.row]).nonzero()[:, 0]
-        inside = self.threat.contains(points[higher], batch.examples.x[higher])
+        inside = self.threat.contains(points[higher], x[higher])
         return torch.full_like(loss, -torch.inf).index_copy(0, higher, loss[higher].where(inside, -torch.inf))
 
     def _confirm(
-        self, examples: Examples, points: Tensor, logits: Tensor, fooled: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        self, examples: Examples, points: Tensor, logits: Tensor, is_fooled: list[int]
+    ) -> tuple[Tensor, Tensor, list[bool], list[bool]]:
         """Project the points that fool the model, and evaluate them again where that moves one.
 
         With a judge, all of them are evaluated again, by the judge. A minimum-norm attack also fools the
         model outside of the ball, which does not count.
 
         Returns:
-            All points, their logits and which of them count.
+            All points, their logits, which of them count and which were evaluated again.
         """
-        if not self.attack.stays_inside:
-            rows = fooled.nonzero()[:, 0]
-            fooled = fooled.index_copy(0, rows, self.threat.contains(points[rows], examples.x[rows]))
-        places = fooled.nonzero()[:, 0]
+        claims = [place for place, flag in enumerate(is_fooled) if flag]
+        places = torch.tensor(claims, device=points.device)
         some, claimed = select(examples, places), points[places]
         projected = self.threat.project(claimed, some.x)
-        if not len(places) or (self.judge is None and torch.equal(projected, claimed)):
-            return points, logits, fooled
-        with torch.no_grad():
-            answers = logits_at(self.judge or self.model, projected, some).to(logits.dtype)
-        once = torch.ones_like(places)
-        self.record.spend(some.row, once, 0 * once)
-        return (
-            points.index_copy(0, places, projected),
-            logits.index_copy(0, places, answers),
-            fooled.index_copy(0, places, reaches_goal(some, answers)),
-        )
+        moved = (projected != claimed).flatten(1).any(dim=1)
+        inside = torch.ones_like(moved) if self.attack.stays_inside else self.threat.contains(claimed, some.x)
+        counting, moving = torch.stack([inside, inside & moved]).tolist()
+        won = dict.fromkeys(compress(claims, counting), True)
+        is_asked = bool(won) and (self.judge is not None or any(moving))
+        if is_asked:
+            if len(won) < len(claims):
+                kept = torch.tensor([*compress(count(), counting)], device=points.device)
+                places, some, projected = places[kept], select(some, kept), projected[kept]
+            with torch.no_grad():
+                answers = logits_at(self.judge or self.model, projected, some).to(logits.dtype)
+            once = torch.ones_like(places)
+            self.record.spend(some.row, once, 0 * once)
+            won = dict(zip(won, reaches_goal(some, answers).tolist(), strict=True))
+            points, logits = points.index_copy(0, places, projected), logits.index_copy(0, places, answers)
+        flags = [won.get(place, False) for place in range(len(points))]
+        return points, logits, flags, [is_asked and place in won for place in range(len(points))]
 
-    def _drop_canceled(self, state: S | None) -> S | None:
+    def _drop_canceled(self, lane: Lane[S] | None) -> Lane[S] | None:
         """Drop entries whose example has been fooled by an earlier one."""
-        if state is None:
+        if lane is None:
             return None
-        jobs = zip(state.examples.row.tolist(), state.examples.entry.tolist(), strict=True)
-        keep = [not self.queue.is_canceled(QueueEntry(*job)) for job in jobs]
-        if all(keep):
-            return state
-        return select(state, torch.tensor(keep, device=state.examples.x.device)) if any(keep) else None
+        return lane.pick([place for place, job in enumerate(lane.jobs) if not self.queue.is_canceled(job)])

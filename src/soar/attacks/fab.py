@@ -14,6 +14,7 @@ from soar.attacks.attack import ATTACKS, Answer, Attack, Examples, check_counts
 from soar.attacks.hyperplane import step_over
 from soar.attacks.oracle import reaches_goal
 from soar.errors import UserError
+from soar.shapes import per_example
 from soar.threat import Threat
 
 # What AutoAttack uses; labels name only what differs.
@@ -138,10 +139,9 @@ class FAB(Attack[BorderState]):
         rank = torch.where(is_targeted, 0, examples.entry % count)
         likely = losses.strongest_targets(examples.logits, examples.labels, rank)
         points = x.clone()
-        again = (examples.entry > rank).nonzero()[:, 0]
-        if len(again):
-            keys = examples.keys("fab start")[again]
-            points[again] = threat.scaled("1/2").random_start(x[again], keys)
+        if self.restarts > 1:
+            near = threat.scaled("1/2").random_start(x, examples.keys("fab start"))
+            points = torch.where(per_example(examples.entry > rank, x), near, x)
         return BorderState(
             examples=examples,
             target=torch.where(is_targeted, examples.goal, likely),
@@ -171,7 +171,13 @@ class FAB(Attack[BorderState]):
         best, distance = _nearer(state, crossed, threat)
         is_back = crossed & ~state.is_base
         onward = ~is_back & (state.step < self.steps) & (answer.gradient is not None)
-        if answer.gradient is not None and bool(onward.all()):
+        if points.device.type != "cpu":
+            # Every step for every point: finding out which take it would wait for the device.
+            points = torch.where(per_example(is_back, x), torch.lerp(x, points, self.beta), points)
+            if answer.gradient is not None:
+                ahead = self._step_over(state.points, x, answer.loss, answer.gradient, threat)
+                points = torch.where(per_example(onward, x), ahead, points)
+        elif answer.gradient is not None and bool(onward.all()):
             points = self._step_over(points, x, answer.loss, answer.gradient, threat)
         else:
             points, back = points.clone(), is_back.nonzero()[:, 0]
@@ -203,6 +209,11 @@ class FAB(Attack[BorderState]):
 
 def _nearer(state: BorderState, crossed: Tensor, threat: Threat) -> tuple[Tensor, Tensor]:
     """Return the nearest point that fools the model and its distance, the current points included."""
+    if crossed.device.type != "cpu":
+        lengths = threat.norm(state.points - state.examples.x)
+        gains = crossed & (lengths < state.distance)
+        best = torch.where(per_example(gains, state.best), state.points, state.best)
+        return best, torch.where(gains, lengths, state.distance)
     rows = crossed.nonzero()[:, 0]
     far = threat.norm(state.points[rows] - state.examples.x[rows])
     is_nearer = far < state.distance[rows]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import partial
+from itertools import count
 
 import torch
 from torch import Tensor, nn
 
 from soar import losses
-from soar.attacks.attack import Answer, Attack, Examples, S
+from soar.attacks.attack import Answer, Attack, Examples, S, fitted
 from soar.attacks.recall import recalled
 from soar.errors import UserError, shown
 from soar.model_state import probing
@@ -112,10 +113,13 @@ def search(
 
     The gradient is zero for an attack that asked for none. The arguments are those of `perturb`.
     """
-    gradient = torch.zeros_like(x)
+    gradient, attack = torch.zeros_like(x), fitted(attack, threat)
     with probing(model):
         state = attack.start(Examples.of(x, labels, index=index, entry=step, seed=seed), threat)
-        while bool(attack.wants_gradient(state).any()):
+        # Asking whether a gradient is wanted would wait for a GPU at every step.
+        known: int | None = getattr(attack, "gradients", None)
+        asked = count()
+        while bool(attack.wants_gradient(state).any()) if known is None else next(asked) < known:
             _, answer = query_model(model, attack, state, threat, gradient=True)
             state = attack.update(state, answer, threat)
             gradient = gradient if answer.gradient is None else answer.gradient

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -14,7 +15,6 @@ from soar import epsilon, losses, values
 from soar.attacks.ascent import Ascent, ClimbState
 from soar.attacks.attack import ATTACKS, Answer, Examples, check_choice
 from soar.errors import UserError
-from soar.shapes import per_example
 from soar.threat import Threat
 
 Schedule = Literal["constant", "linear", "cosine"]
@@ -32,6 +32,8 @@ def climb(
 
     points' = P(points + step_size * argmax_{||v|| <= 1} <gradient, v>)
 
+    In l1 the step stays in the pixel range, see `L1.step`.
+
     Args:
         points: the current points
         gradient: of the loss there
@@ -40,9 +42,7 @@ def climb(
         step_size: one length for all examples or one for each
         radius: of the ball, one per example, in place of eps
     """
-    if isinstance(step_size, Tensor):
-        step_size = per_example(step_size, x)
-    return threat.project(points + step_size * threat.ascent(gradient), x, radius)
+    return threat.project(threat.step(points, gradient, step_size), x, radius)
 
 
 def usual_step_length(eps: Fraction, steps: int) -> Fraction:
@@ -57,7 +57,7 @@ def usual_step_length(eps: Fraction, steps: int) -> Fraction:
 @ATTACKS.register("pgd")
 @dataclass(frozen=True, kw_only=True)
 class PGD(Ascent[ClimbState]):
-    """Projected gradient ascent with random start, restarts and targets, linf or l2.
+    """Projected gradient ascent with random start, restarts and targets.
 
     An example stops at the first point that fools the model, the random start included. A run of k steps
     takes k gradients and k + 1 predictions.
@@ -135,24 +135,32 @@ class PGD(Ascent[ClimbState]):
         """Take one step up, or none after the last."""
         if answer.gradient is None:
             return replace(state, step=state.step + 1)
-        length = self.step_length(threat.eps) * self._factor(state.step).to(state.points.dtype)
+        length = self._length(threat.eps, state)
         points = climb(state.points, answer.gradient, state.examples.x, threat, length)
         return replace(state, points=points, step=state.step + 1)
 
-    def _factor(self, step: Tensor) -> Tensor:
-        """Return the share of the step length that is left after so many steps."""
-        done = step.double() / self.steps
-        if self.schedule == "linear":
-            return 1 - done
-        if self.schedule == "cosine":
-            return (1 + (math.pi * done).cos()) / 2
-        return torch.ones_like(done)
+    def _length(self, eps: Fraction, state: ClimbState) -> Tensor:
+        """Return the length of each example's next step."""
+        first, points = self.step_length(eps), state.points
+        if self.schedule == "constant":
+            return points.new_full((len(points),), first)
+        return _lengths(first, self.schedule, self.steps, points.dtype, points.device)[state.step]
+
+
+@lru_cache(maxsize=8)
+def _lengths(
+    first: float, schedule: Schedule, steps: int, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """Tabulate the length of the next step after 0 ... steps steps, computed in float64 on the CPU."""
+    done = torch.arange(steps + 1, dtype=torch.float64) / steps
+    shares = 1 - done if schedule == "linear" else (1 + (math.pi * done).cos()) / 2
+    return (first * shares).to(dtype).to(device)
 
 
 @ATTACKS.register("fgsm")
 @dataclass(frozen=True, kw_only=True)
 class FGSM(PGD):
-    """One step of length eps from the image itself: x + eps * sign(gradient), or its l2 sibling.
+    """One step of length eps from the image itself: x + eps * sign(gradient), or its siblings in l2 and l1.
 
     The fast gradient sign method of Goodfellow et al., 2015.
 

@@ -133,6 +133,10 @@ class Queue:
         found, self._canceled = self._canceled, False
         return found
 
+    def is_robust(self, row: int) -> bool:
+        """Return whether no entry of an example has succeeded so far."""
+        return self._solved[row] == self._entries
+
     def is_canceled(self, job: QueueEntry) -> bool:
         """Return whether an earlier entry of the example has succeeded."""
         return job.entry > self._solved[job.row]

@@ -42,14 +42,18 @@ class Record:
         predictions = labels.clone() if logits is None or not len(labels) else logits.argmax(dim=1)
         correct = predictions == labels
         passes = torch.zeros_like(examples.row)
-        self.outcomes = Outcomes(
-            correct=correct,
-            robust=correct.clone(),
-            adversarial=examples.x.clone(),
-            forward=passes + asked,
-            backward=passes,
-            predictions=predictions,
-        )
+        parts = {
+            "correct": correct,
+            "robust": correct,
+            "adversarial": examples.x,
+            "forward": passes + asked,
+            "backward": passes,
+            "predictions": predictions,
+        }
+        # One row more than there are examples, for what is not meant to be written.
+        whole = {name: torch.cat([part, part.new_zeros(1, *part.shape[1:])]) for name, part in parts.items()}
+        self._whole = Outcomes(**whole)
+        self.outcomes = Outcomes(**{name: part[:-1] for name, part in whole.items()})
         self.highest_loss = examples.x.new_full((len(labels),), -torch.inf)
         self._winner = torch.full_like(examples.row, torch.iinfo(torch.int64).max)
 
@@ -76,12 +80,27 @@ class Record:
         self.highest_loss.scatter_reduce_(0, rows, loss, "amax")
         # Several entries of one example may be in the batch: the highest of them counts.
         is_higher = (loss == self.highest_loss[rows]) & (loss > highest) & found.robust[rows] & ~fooled
-        if bool(is_higher.any()):
-            found.adversarial[rows[is_higher]] = points[is_higher]
-        if not bool(fooled.any()):
+        self._write("adversarial", rows, is_higher, points)
+        if rows.device.type == "cpu" and not bool(fooled.any()):
             return
-        found.robust[rows[fooled]] = False
+        self._write("robust", rows, fooled, ~fooled)
         before, entry = self._winner[rows], examples.entry
-        self._winner.scatter_reduce_(0, rows[fooled], entry[fooled], "amin")
+        late = torch.iinfo(torch.int64).max
+        self._winner.scatter_reduce_(0, rows, torch.where(fooled, entry, late), "amin")
         won = fooled & (entry < before) & (entry == self._winner[rows])
-        found.adversarial[rows[won]], found.predictions[rows[won]] = points[won], logits[won].argmax(dim=1)
+        self._write("adversarial", rows, won, points)
+        self._write("predictions", rows, won, logits.argmax(dim=1))
+
+    def drop(self, rows: Tensor, wrong: Tensor) -> None:
+        """Take the images that turn out to be misclassified without an attack out of the correct ones."""
+        self._write("correct", rows, wrong, ~wrong)
+
+    def _write(self, name: str, rows: Tensor, which: Tensor, numbers: Tensor) -> None:
+        """Write some numbers to their rows of the outcomes, without waiting for a GPU to learn which."""
+        whole: Tensor = getattr(self._whole, name)
+        if whole.device.type == "cpu":
+            places = which.nonzero()[:, 0]
+            if len(places):
+                whole[rows[places]] = numbers[places]
+        else:
+            whole.index_copy_(0, torch.where(which, rows, len(whole) - 1), numbers)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ from soar.attacks.attack import (
 from soar.attacks.oracle import margin
 from soar.errors import UserError
 from soar.shapes import per_example
-from soar.threat import Linf, Threat
+from soar.threat import L1, Linf, Threat
 
 Basis = Literal["pixel", "dct"]
 Loss = Literal["probability", "margin"]
@@ -54,7 +54,7 @@ class SimBAState:
 @ATTACKS.register("simba")
 @dataclass(frozen=True, kw_only=True)
 class SimBA(Attack[SimBAState]):
-    """Greedy search along single pixels or cosine waves that needs predictions only, linf or l2.
+    """Greedy search along single pixels or cosine waves that needs predictions only.
 
     Directions come in an order that is random for every example. Each is tried once: a step down is kept if
     it helps; if not, a step up is kept if that helps. The steps that were kept add up, and their sum is
@@ -67,13 +67,15 @@ class SimBA(Attack[SimBAState]):
         queries: how many steps are tried per example; the paper on SOAR does not give its number
         basis: pixel (one channel of one pixel) or dct (one cosine wave of one channel)
         loss: what must get worse for the model, probability or margin
-        step: length of a step; by default eps for pixels in linf, which a pixel reaches at once, else 0.2
+        step: length of a step; by default as far as a pixel can go at once, eps in linf and 1 in l1, and
+            0.2 for pixels in l2 and for waves
         frequencies: the share of low frequencies in each direction that dct uses; 0.125 is 28 of 224
 
     >>> SimBA().label, SimBA(basis="dct", loss="margin", queries=500, step=0.1, frequencies=0.5).label
     ('SimBA', 'SimBA-500 DCT 0.5 margin step 0.1')
     """
 
+    gradients: ClassVar[int] = 0
     queries: int = _QUERIES
     basis: Basis = "pixel"
     loss: Loss = "probability"
@@ -171,7 +173,9 @@ class SimBA(Attack[SimBAState]):
         """Return the length of a step."""
         if self.step is not None:
             return float(epsilon.parse(self.step))
-        return threat.radius if self.basis == "pixel" and isinstance(threat, Linf) else _STEP
+        if self.basis == "pixel" and isinstance(threat, Linf | L1):
+            return min(threat.radius, 1.0)
+        return _STEP
 
 
 def probability(examples: Examples, logits: Tensor) -> Tensor:
@@ -203,7 +207,7 @@ def dct_matrix(size: int, dtype: torch.dtype = torch.float64, device: torch.devi
     place = torch.arange(size, dtype=torch.float64)
     waves = (math.pi * (2 * place + 1) * place[:, None] / (2 * size)).cos() * math.sqrt(2 / size)
     waves[0] /= math.sqrt(2)
-    return waves.to(device, dtype)
+    return waves.to(dtype).to(device)
 
 
 def dct_waves(down: Tensor, across: Tensor, like: Tensor) -> Tensor:

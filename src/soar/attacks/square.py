@@ -19,10 +19,12 @@ from soar.attacks.attack import (
     check_share,
 )
 from soar.attacks.oracle import margin
+from soar.attacks.square_l1 import L1Squares
 from soar.attacks.square_l2 import L2Squares
 from soar.attacks.square_windows import LinfSquares
 from soar.attacks.states import select
-from soar.threat import L2, Threat
+from soar.shapes import per_example
+from soar.threat import L1, L2, Threat
 
 # What AutoAttack uses; labels name only what differs.
 _QUERIES, _SHARE = 5000, 0.8
@@ -53,10 +55,10 @@ class SquareState:
 @ATTACKS.register("square")
 @dataclass(frozen=True, kw_only=True)
 class Square(Attack[SquareState]):
-    """Random search over square patches that needs predictions only, linf or l2.
+    """Random search over square patches that needs predictions only.
 
-    It starts with stripes or tiles and then changes one random square after the other, see `LinfSquares` and
-    `L2Squares`.
+    It starts with stripes or tiles and then changes one random square after the other, see `LinfSquares`,
+    `L2Squares` and `L1Squares`.
 
     A move is kept if the margin max_{i != y} z_i - z_y grows, or reaches zero. Squares cover a share p of the
     pixels, halved after 10, 50, 200, 500, 1000, 2000, 4000, 6000 and 8000 moves whatever the budget, as in
@@ -73,6 +75,7 @@ class Square(Attack[SquareState]):
     """
 
     projects: ClassVar[bool] = True
+    gradients: ClassVar[int] = 0
     queries: int = _QUERIES
     restarts: int = 1
     p: float = _SHARE
@@ -117,10 +120,7 @@ class Square(Attack[SquareState]):
     def update(self, state: SquareState, answer: Answer, threat: Threat) -> SquareState:
         """Keep the proposal if it is better, and make the next."""
         is_better = (answer.loss > state.margin) | (answer.loss >= 0)
-        best = state.best
-        rows = is_better.nonzero()[:, 0]
-        if len(rows):
-            best = best.index_copy(0, rows, state.points[rows])
+        best = _improved(state, is_better)
         highest = torch.where(is_better, answer.loss, state.margin)
         moves, block = self._moves(state, threat)
         now = moves[torch.arange(len(moves), device=moves.device), state.step % _BLOCK]
@@ -135,11 +135,11 @@ class Square(Attack[SquareState]):
         """Return the block of moves that each example is in, and its number."""
         block = state.step // _BLOCK
         behind = block != state.block
-        if not bool(behind.any()):
+        rows = behind.nonzero()[:, 0]
+        if not len(rows):
             return state.moves, block
-        moves = state.moves.clone()
-        moves[behind] = self._drawn(select(state.examples, behind), state.keys[behind], block[behind], threat)
-        return moves, block
+        drawn = self._drawn(select(state.examples, rows), state.keys[rows], block[rows], threat)
+        return state.moves.index_copy(0, rows, drawn), block
 
     def _drawn(self, examples: Examples, keys: Tensor, block: Tensor, threat: Threat) -> Tensor:
         """Draw the moves of a block of steps, each from the key of its step."""
@@ -151,4 +151,14 @@ class Square(Attack[SquareState]):
         return moves.reshape(len(keys), _BLOCK, -1)
 
     def _squares(self, threat: Threat) -> LinfSquares | L2Squares:
-        return (L2Squares if isinstance(threat, L2) else LinfSquares)(self.p, threat.radius)
+        kinds: dict[type[Threat], type[LinfSquares | L2Squares]] = {L2: L2Squares, L1: L1Squares}
+        return kinds.get(type(threat), LinfSquares)(self.p, threat.radius)
+
+
+def _improved(state: SquareState, is_better: Tensor) -> Tensor:
+    """Return the best points with those that are better now."""
+    if is_better.device.type != "cpu":
+        # Copying all points does not wait for the device, as finding the rows does.
+        return torch.where(per_example(is_better, state.best), state.points, state.best)
+    rows = is_better.nonzero()[:, 0]
+    return state.best.index_copy(0, rows, state.points[rows]) if len(rows) else state.best

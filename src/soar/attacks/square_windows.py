@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -50,16 +51,18 @@ def place(draws: Tensor, side: Tensor, height: int, width: int) -> Windows:
     The code of AutoAttack never draws the last row and column that a window could begin at.
 
     Args:
-        draws: two uniform numbers from [0, 1) per example, in float64
+        draws: two uniform numbers from [0, 1) per example, with 24 random bits
         side: the side of each window
         height: of the images
         width: of the images
 
-    >>> place(torch.tensor([[0.999, 0.0]], dtype=torch.float64), torch.tensor([3]), 5, 5).top
+    >>> place(torch.tensor([[0.999, 0.0]]), torch.tensor([3]), 5, 5).top
     tensor([2])
     """
-    top = (draws[:, 0] * (height - side + 1)).long()
-    left = (draws[:, 1] * (width - side + 1)).long()
+    # Whole numbers, because a product in float32 may be rounded up to a place outside of the image.
+    bits = (draws * 2**24).long()
+    top = bits[:, 0] * (height - side + 1) >> 24
+    left = bits[:, 1] * (width - side + 1) >> 24
     return Windows(top, left, side)
 
 
@@ -69,7 +72,13 @@ def level(iteration: Tensor) -> Tensor:
     >>> level(torch.tensor([0, 10, 11, 4999]))
     tensor([0, 0, 1, 7])
     """
-    return torch.bucketize(iteration, torch.tensor(HALVINGS, device=iteration.device))
+    return torch.bucketize(iteration, table(HALVINGS, iteration.device))
+
+
+@lru_cache(maxsize=32)
+def table(numbers: tuple[int, ...], device: torch.device) -> Tensor:
+    """Return a few whole numbers on a device; copying them there again and again would wait for it."""
+    return torch.tensor(numbers, device=device)
 
 
 def square_sides(share: float, height: int, width: int) -> tuple[int, ...]:
@@ -111,8 +120,8 @@ class LinfSquares:
     def moves(self, keys: Tensor, iteration: Tensor, x: Tensor) -> Tensor:
         """Draw the squares of some iterations, one row per key: first row, first column, side, signs."""
         channels, height, width = x.shape[1:]
-        side = torch.tensor(square_sides(self.share, height, width), device=x.device)[level(iteration)]
-        draws = randomness.uniform(keys, (2 + channels,), torch.float64)
+        side = table(square_sides(self.share, height, width), x.device)[level(iteration)]
+        draws = randomness.uniform(keys, (2 + channels,))
         squares = torch.stack(place(draws[:, :2], side, height, width), dim=1)
         # Half precision would round the places of large images.
         return torch.cat([squares.float(), signs(draws[:, 2:], torch.float32)], dim=1)

@@ -1,21 +1,17 @@
-"""Rows of states: take some, put states together, cut a batch off."""
+"""Rows of states: take some, put them together, cut a batch off."""
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from soar.attacks.attack import S, State
+from soar.attacks.attack import S
+from soar.attacks.queue import QueueEntry
 
 T = TypeVar("T")
-
-
-def size(state: State | None) -> int:
-    """Count the examples of a state, if there is any."""
-    return 0 if state is None else len(state.examples.labels)
 
 
 def select(state: T, which: Tensor) -> T:
@@ -35,20 +31,41 @@ def select(state: T, which: Tensor) -> T:
     return kept
 
 
-def join(first: S | None, second: S | None) -> S | None:
-    """Put the rows of two states one after the other; either may be missing."""
+@dataclass(frozen=True)
+class Lane(Generic[S]):
+    """Rows of a state, and what decides when it is their turn: the host knows it, and need not ask a GPU."""
+
+    state: S
+    jobs: list[QueueEntry]
+    """the entry of the queue that each row belongs to"""
+    wants: list[bool]
+    """whether its next answer must carry a gradient"""
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def pick(self, places: list[int]) -> Lane[S] | None:
+        """Keep some of the rows."""
+        if len(places) == len(self.jobs):
+            return self
+        if not places:
+            return None
+        rows = torch.tensor(places, device=self.state.examples.labels.device)
+        jobs, wants = [self.jobs[place] for place in places], [self.wants[place] for place in places]
+        return Lane(select(self.state, rows), jobs, wants)
+
+    def cut(self, count: int) -> tuple[Lane[S] | None, Lane[S] | None]:
+        """Take the first `count` rows off the others."""
+        places = list(range(len(self)))
+        return self.pick(places[:count]), self.pick(places[count:])
+
+
+def join(first: Lane[S] | None, second: Lane[S] | None) -> Lane[S] | None:
+    """Put the rows of two lanes one after the other; either may be missing."""
     if first is None or second is None:
         return second if first is None else first
-    both: S = _map(lambda one, other: torch.cat([one, other]), first, second)
-    return both
-
-
-def cut(state: S, count: int) -> tuple[S, S | None]:
-    """Take the first `count` rows off a state."""
-    if size(state) <= count:
-        return state, None
-    rows = torch.arange(size(state), device=state.examples.labels.device)
-    return select(state, rows[:count]), select(state, rows[count:])
+    both: S = _map(lambda one, other: torch.cat([one, other]), first.state, second.state)
+    return Lane(both, first.jobs + second.jobs, first.wants + second.wants)
 
 
 def _map(function: Any, *states: Any) -> Any:

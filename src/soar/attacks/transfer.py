@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,8 @@ S = TypeVar("S", bound=ShownState)
 
 class Shown(Attack[S]):
     """An attack whose search is over when the engine begins; `start` finds the points."""
+
+    gradients: ClassVar[int] = 0
 
     @property
     def budget(self) -> int:

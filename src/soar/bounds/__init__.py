@@ -2,6 +2,6 @@
 
 from soar.bounds.crown import crown_margins
 from soar.bounds.ibp import LogitBounds, propagate, worst_logits
-from soar.bounds.interval import Interval
+from soar.bounds.interval import Interval, require_bounded
 
-__all__ = ["Interval", "LogitBounds", "crown_margins", "propagate", "worst_logits"]
+__all__ = ["Interval", "LogitBounds", "crown_margins", "propagate", "require_bounded", "worst_logits"]

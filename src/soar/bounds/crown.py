@@ -12,6 +12,7 @@ from soar.bounds.ibp import LogitBounds, bounded
 from soar.bounds.interval import Interval, around, rounding
 from soar.bounds.propagation import Known, Propagation
 from soar.bounds.rules import RULES
+from soar.errors import UserError
 from soar.model_state import probing
 from soar.threat import Linf, Threat
 
@@ -110,6 +111,8 @@ def crown_margins(
     Raises:
         UserError: if the model uses something that cannot be bounded
     """
+    if x.device.type == "mps":
+        raise UserError("images: got some on mps, which has no float64; move them and the model to the CPU")
     with probing(model):
         best, relus = _bounded_by(_Expansion(model, x, threat, refine=False), y)
         if refine:

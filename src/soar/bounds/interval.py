@@ -8,7 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from soar.threat import Linf, Threat
+from soar.errors import UserError
+from soar.threat import L2, Linf, Threat
 
 
 class Interval(NamedTuple):
@@ -66,13 +67,35 @@ def around(x: Tensor, threat: Threat) -> Interval:
         x: images in [0, 1]
         threat: an linf or l2 ball
 
+    Raises:
+        UserError: for a ball of another norm
+
     >>> around(torch.tensor([[0.1, 0.5]]), Linf("0.2"))
     Interval(lower=tensor([[0.0000, 0.3000]]), upper=tensor([[0.3000, 0.7000]]), axes=None)
     """
+    require_bounded(threat)
     # Attacks may exceed the radius by the rounding of their projection.
     reach = threat.radius * (1 + rounding(x, 2)) + rounding(x, 0)
     lower, upper = (x - reach).clamp(min=0), (x + reach).clamp(max=1)
     return Interval(lower, upper, None if isinstance(threat, Linf) else torch.full_like(x, reach))
+
+
+def require_bounded(threat: Threat) -> None:
+    """Refuse a norm for whose ball there are no bounds.
+
+    Raises:
+        UserError: if it is neither linf nor l2
+
+    >>> from soar.threat import L1
+    >>> require_bounded(L1(12))
+    Traceback (most recent call last):
+    soar.errors.UserError: threat: got l1 12, expected linf or l2, for which there are bounds; ...
+    """
+    if not isinstance(threat, Linf | L2):
+        raise UserError(
+            f"threat: got {threat}, expected linf or l2, for which there are bounds; an l1 ball lies in the"
+            " l2 ball of the same radius (flag --norm l2)"
+        )
 
 
 def rounding(like: Tensor, terms: int) -> float:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar.cli.common import add_machine_flags, set_up_machine
+from soar.cli.common import add_deterministic_flag, add_machine_flags, set_up_machine
 from soar.cli.target import add_target_flags, result_files, target
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", type=Path, metavar="FILE", help="default: RUN/certificate.json, or the next free name"
     )
     add_machine_flags(parser)
+    add_deterministic_flag(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

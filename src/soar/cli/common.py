@@ -37,6 +37,15 @@ def add_machine_flags(parser: argparse.ArgumentParser, threads: int | None = Non
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
+def add_deterministic_flag(parser: argparse.ArgumentParser) -> None:
+    """Declare the flag for the same bits at every run; training has a field of recipes for it."""
+    parser.add_argument(
+        "--deterministic",
+        action="store_true",
+        help="use only operations that give the same bits at every run, which on a GPU are slower",
+    )
+
+
 def check_numbers(arguments: argparse.Namespace) -> None:
     """Check the numbers of all flags.
 

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar.cli.common import add_machine_flags, set_up_machine
+from soar.cli.common import add_deterministic_flag, add_machine_flags, set_up_machine
 from soar.cli.target import add_target_flags, result_file, target, target_words
 from soar.errors import UserError
 
@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", type=Path, metavar="FILE", help="default: RUN/diagnosis.json, or the next free name"
     )
     add_machine_flags(parser)
+    add_deterministic_flag(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -107,7 +108,7 @@ def _sources(arguments: argparse.Namespace, given: Target) -> dict[str, nn.Modul
         opened = runs.find(path)
         own = opened.data(arguments.root)
         for name, got, expected in (
-            ("images of shape", own.shape, tuple(given.images.shape[1:])),
+            ("images of shape", own.shape, tuple(given.pictures.shape[1:])),
             ("a number of classes of", len(own.classes), len(given.class_names)),
         ):
             if got != expected:

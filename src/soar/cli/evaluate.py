@@ -7,12 +7,11 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar.cli.common import add_machine_flags, set_up_machine
+from soar.cli.common import add_deterministic_flag, add_machine_flags, set_up_machine
 from soar.cli.target import add_target_flags, result_files, target, target_words
 from soar.errors import UserError
 
 if TYPE_CHECKING:
-    from soar.attacks import Planned
     from soar.evaluation import Assessment, Certificate
     from soar.evaluation.target import Target
 
@@ -40,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", type=Path, metavar="FILE", help="default: RUN/assessment.json, or the next free name"
     )
     add_machine_flags(parser)
+    add_deterministic_flag(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     from soar.evaluation.suites import resolve
 
     device = set_up_machine(arguments)
-    attacks = resolve(arguments.attacks)
+    resolve(arguments.attacks)  # before anything is loaded
     radii = arguments.eps if arguments.eps and len(arguments.eps) > 1 else None
     if radii and arguments.budget is not None:
         raise UserError("--budget cannot be combined with several --eps; choose one radius")
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         journal = outputs[0].with_suffix(".partial.jsonl")
         given.model.to(world.device(device))
         try:
-            found = _evaluate(arguments, given, attacks, radii, journal)
+            found = _evaluate(arguments, given, radii, journal)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
         if world.is_main:
@@ -79,16 +79,17 @@ def _certificates(arguments: argparse.Namespace, given: Target) -> list[Certific
 def _evaluate(
     arguments: argparse.Namespace,
     given: Target,
-    attacks: list[Planned],
     radii: list[str] | None,
     journal: Path,
 ) -> tuple[Assessment, ...]:
     from soar.evaluation.budget import evaluate_within
     from soar.evaluation.protocol import evaluate_target
     from soar.evaluation.radii import evaluate_radii
+    from soar.evaluation.suites import resolve
     from soar.threat import threat
 
-    fast = not arguments.no_fast
+    # Suites are made for the norm of the threat, which is known by now.
+    attacks, fast = resolve(arguments.attacks, given.threat.norm_name), not arguments.no_fast
     if radii:
         threats = [threat(given.threat.norm_name, eps) for eps in radii]
         return evaluate_radii(given, threats, attacks, journal=journal, fast=fast)

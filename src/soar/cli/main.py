@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NoReturn
 
 from soar import __version__
@@ -29,6 +30,7 @@ from soar.cli import (
     train,
 )
 from soar.cli.common import check_numbers
+from soar.environment import deterministic
 from soar.errors import UserError, printable, reason_of, unknown
 
 COMMANDS = {
@@ -73,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _check_rest(parser, arguments, rest)
         arguments.fields = rest
         check_numbers(arguments)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _determined(arguments):
             warnings.showwarning = _warn
             warnings.simplefilter("always", UserWarning)
             code: int = COMMANDS[arguments.command].run(arguments)
@@ -92,6 +94,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A full disk, a name that is too long, a folder that may not be read: the system describes it.
         _say(f"{error.filename}: {reason_of(error)}" if error.filename else reason_of(error))
         return 2
+
+
+def _determined(arguments: argparse.Namespace) -> AbstractContextManager[None]:
+    # Only the commands with this flag need torch for it.
+    return deterministic() if getattr(arguments, "deterministic", False) else nullcontext()
 
 
 def _check_text(words: Sequence[str]) -> None:

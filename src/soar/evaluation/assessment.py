@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -14,16 +14,19 @@ from soar.errors import printable, unknown
 from soar.evaluation.diagnosis import Diagnosis, Verdict
 from soar.evaluation.files import plain_fields, read_json, tensor_of, write_json
 from soar.evaluation.interval import share_of, wilson
+from soar.evaluation.rendering import Shown
 from soar.evaluation.shapes import NoteKind as NoteKind
+from soar.evaluation.table import CLEAN as CLEAN
 from soar.evaluation.table import WORST as WORST
-from soar.evaluation.table import as_html, as_text, table
+from soar.evaluation.table import table
 from soar.threat import Threat, threat
 from soar.weights import Weights
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 KIND = "assessment"
 FORMAT = 4
-CLEAN = "clean"
-"""what the accuracy without an attack is called; that under all attacks is called WORST"""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class AttackResult:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Assessment:
+class Assessment(Shown):
     """Outcomes of attacks on the same examples, with everything needed to repeat them."""
 
     model: str
@@ -111,12 +114,8 @@ class Assessment:
         found = f"{self.accuracy(CLEAN):.1%} clean, {self.worst_case:.1%} worst case"
         return printable(f"<Assessment: {about}: {found}>")
 
-    def __str__(self) -> str:
-        return as_text(table(self))
-
-    def _repr_html_(self) -> str:
-        """Return the table for a notebook."""
-        return as_html(table(self))
+    def __rich__(self) -> Table:
+        return table(self)
 
     @property
     def names(self) -> list[str]:

@@ -14,7 +14,7 @@ from soar.bounds import crown_margins, propagate
 from soar.errors import UserError, unknown
 from soar.evaluation.inspection import inspect
 from soar.evaluation.target import Target
-from soar.model_state import placement, probing
+from soar.model_state import placement, probing, with_float64
 from soar.threat import Threat
 
 Precision = Literal["float32", "float64"]
@@ -30,6 +30,9 @@ class Bounding:
         steps: gradient steps that tighten the planes below ReLUs (alpha-CROWN)
         precision: what is computed in; float64 loses next to nothing to rounding, and certifies the model as
             float64 computes it
+
+    Offsets of CROWN are in float64 in any case. A device that has none (Apple's MPS) leaves them, and all of
+    float64, to the CPU.
     """
 
     method: Literal["crown", "ibp"]
@@ -59,6 +62,8 @@ class Bounding:
         for note in inspect(target):
             if note.kind in ("random", "state", "batch"):
                 raise UserError(f"{note.message}; only a fixed function of each image has bounds")
+        if self.method == "crown" or self.precision == "float64":
+            target = replace(target, model=with_float64(target.model))
         if self.precision == "float64" and placement(target.model)[1] == torch.float32:
             target = replace(target, model=copy.deepcopy(target.model).double())
         # A model that cannot be bounded is refused even if there is nothing to certify, by every process.

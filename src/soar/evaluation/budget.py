@@ -68,7 +68,7 @@ def evaluate_within(
     Raises:
         UserError: if the time makes no sense
     """
-    seconds, plan = parse_duration(budget), resolve(attacks)
+    seconds, plan = parse_duration(budget), resolve(attacks, target.threat.norm_name)
     began = time.monotonic()
     notes = None if journal is None else open_journal(target, plan, journal)
     order = randomness.permutation(randomness.key(target.seed, torch.tensor([0]), "budget"), len(target))[0]

@@ -12,6 +12,7 @@ from soar.errors import UserError
 from soar.evaluation.assessment import Assessment
 from soar.evaluation.attack import as_threats
 from soar.evaluation.budget import evaluate_within
+from soar.evaluation.curve import Curve
 from soar.evaluation.examples import Data
 from soar.evaluation.protocol import evaluate_target
 from soar.evaluation.radii import evaluate_radii
@@ -60,7 +61,7 @@ def evaluate(
     check: bool = ...,
     class_names: tuple[str, ...] = ...,
     weights: Weights | None = ...,
-) -> tuple[Assessment, ...]: ...
+) -> Curve[Assessment]: ...
 
 
 def evaluate(
@@ -80,7 +81,7 @@ def evaluate(
     class_names: tuple[str, ...] = (),
     weights: Weights | None = None,
     budget: str | float | None = None,
-) -> Assessment | tuple[Assessment, ...]:
+) -> Assessment | Curve[Assessment]:
     """Attack a model and return its clean and robust accuracy, with intervals.
 
     Every attack runs alone on all examples that are correctly classified, unless its suite gives it only what
@@ -106,7 +107,7 @@ def evaluate(
         budget: a time such as "10m" or seconds; as many examples as it allows are drawn at random
 
     Returns:
-        The assessment; for several threats a tuple of them, in their order.
+        The assessment; for several threats a `Curve` of them, a tuple in their order.
 
     Raises:
         UserError: if the data, an attack or the model's outputs cannot be used
@@ -118,8 +119,8 @@ def evaluate(
     >>> found.accuracy("clean"), found.accuracy("FGSM"), found.worst_case
     (1.0, 0.5, 0.5)
     """
-    plan = resolve(attacks)
     threats = as_threats(threat)
+    plan = resolve(attacks, threats[0].norm_name)
     target = Target(
         model=model,
         data=data,
@@ -135,7 +136,7 @@ def evaluate(
     if not isinstance(threat, Threat):
         if budget is not None:
             raise UserError("budget: cannot be combined with several threats; choose one radius")
-        return evaluate_radii(target, threats, plan, journal=journal, fast=fast, check=check)
+        return Curve(evaluate_radii(target, threats, plan, journal=journal, fast=fast, check=check))
     if budget is not None:
         return evaluate_within(target, budget, plan, journal=journal, fast=fast, check=check)
     return evaluate_target(target, plan, journal=journal, fast=fast, check=check)

@@ -98,7 +98,7 @@ def _at_images(target: Target, found: Assessment) -> list[CheckResult]:
     """Measure gradients, and one step along them, at the correctly classified among the first images."""
     try:
         # Numbered anew: random points go by the place among these images.
-        few = replace(target, data=(target.images[:MOST_EXAMPLES], target.labels[:MOST_EXAMPLES]))
+        few = replace(target, data=(target.pictures[:MOST_EXAMPLES], target.labels[:MOST_EXAMPLES]))
         with untouched(few.model):
             correct = few.correct
         if not bool(correct.any()):
@@ -189,7 +189,7 @@ def _by_worst_case(found: Assessment) -> CheckResult | None:
     bases = [
         one
         for one in _on_cross_entropy(found)
-        if one.name in ("PGD", "APGD") and one.parameters.get("steps", 0) >= LEAST_STEPS
+        if one.name in worst_case.bases(found.threat) and one.parameters.get("steps", 0) >= LEAST_STEPS
     ]
     # Of random outputs the worst of many attacks counts luck.
     if not bases or any(note.kind in ("random", "state") for note in found.notes):

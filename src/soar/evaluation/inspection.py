@@ -89,7 +89,7 @@ def _notes(target: Target) -> Iterator[Note]:
 
 def _are_probabilities(logits: Tensor) -> bool:
     allowed = max(1e-4, 8 * torch.finfo(logits.dtype).eps)
-    sums = logits.double().sum(dim=1)
+    sums = logits.cpu().double().sum(dim=1)
     return bool(((sums - 1).abs() <= allowed).all()) and float(logits.min()) >= 0
 
 

@@ -40,7 +40,7 @@ def evaluate_target(
     Raises:
         UserError: if an attack or the model's outputs cannot be used
     """
-    plan = resolve(attacks)
+    plan = resolve(attacks, target.threat.norm_name)
     journal = open_journal(target, plan, journal) if isinstance(journal, Path) else journal
     always = [one for one in plan if one.condition == "always"]
     chosen = Choice(target, plan) if len(always) < len(plan) else None

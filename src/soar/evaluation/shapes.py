@@ -48,7 +48,7 @@ class _Shape(msgspec.Struct, forbid_unknown_fields=True):
 class ThreatShape(_Shape):
     """What the adversary may do."""
 
-    norm: Literal["linf", "l2"]
+    norm: Literal["linf", "l2", "l1"]
     eps: Radius
 
 

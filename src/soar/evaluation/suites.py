@@ -26,10 +26,11 @@ Wanted = str | Attack[Any] | Planned | Sequence[str | Attack[Any] | Planned]
 Plan = list[Planned]
 
 SUITES: Registry[Plan] = Registry("suite")
+"""each is made for the norm of a threat, its first argument"""
 
 
 @SUITES.register("quick")
-def quick(*, steps: int = 20) -> Plan:
+def quick(_: str = "linf", *, steps: int = 20) -> Plan:
     """FGSM, then PGD on cross-entropy and on the margin: a first look, in seconds.
 
     Climbing the margin as well as the loss shows at once when only the loss is hard to climb.
@@ -38,40 +39,46 @@ def quick(*, steps: int = 20) -> Plan:
 
 
 @SUITES.register("fast")
-def fast(*, steps: int = 20, restarts: int = 16, patience: float = 3.0) -> Plan:
+def fast(norm: str = "linf", *, steps: int = 20, restarts: int = 16, patience: float = 3.0) -> Plan:
     """The adaptive attack: as strong as AutoAttack where gradients are sound, in a fraction of the passes.
 
+    In l1 the two attacks by which AutoAttack begins there, with five times the steps, take its place.
+
     Args:
+        norm: of the threat
         steps: of the first run
         restarts: how many runs follow the first at most
         patience: how many restarts an example gets that is half way between the image and the border
     """
+    if norm == "l1":
+        return standard(norm, steps=5 * steps)[:2]
     return [Planned(Adaptive(steps=steps, restarts=restarts, patience=patience), survivors_only=True)]
 
 
 @SUITES.register("auto")
-def auto(*, queries: int = 200) -> Plan:
+def auto(norm: str = "linf", *, queries: int = 200) -> Plan:
     """`fast` and a short Square attack; then all of AutoAttack, or `rand`, where the checks find reasons to.
 
     Square needs no gradients, so what it breaks of what `fast` has left shows that these mislead. With
     nothing found against the model, the cheap attacks decide.
 
     Args:
+        norm: of the threat
         queries: of the short Square attack
     """
-    cheap = [*fast(), Planned(Square(queries=queries), survivors_only=True)]
-    thorough = [replace(one, condition="unsound") for one in standard()]
+    cheap = [*fast(norm), Planned(Square(queries=queries), survivors_only=True)]
+    thorough = [replace(one, condition="unsound") for one in standard(norm) if one not in cheap]
     return [*cheap, *thorough, *(replace(one, condition="random") for one in rand())]
 
 
 @SUITES.register("restarts")
-def restarts(*, steps: int = 20, restarts: int = 10) -> Plan:
+def restarts(_: str = "linf", *, steps: int = 20, restarts: int = 10) -> Plan:
     """PGD from many random starts, on cross-entropy and on the margin."""
     return _alone(PGD(steps=steps, restarts=restarts), PGD(steps=steps, restarts=restarts, loss="margin"))
 
 
 @SUITES.register("paper")
-def paper(*, long_steps: int = 1000, restarts: int = 50, queries: int = 5000) -> Plan:
+def paper(_: str = "linf", *, long_steps: int = 1000, restarts: int = 50, queries: int = 5000) -> Plan:
     """Every attack of the SOAR paper's tables, each alone on all examples; transfer needs a source.
 
     Args:
@@ -96,10 +103,13 @@ def paper(*, long_steps: int = 1000, restarts: int = 50, queries: int = 5000) ->
 
 
 @SUITES.register("standard")
-def standard(*, steps: int = 100, targets: int = 9, queries: int = 5000) -> Plan:
+def standard(norm: str = "linf", *, steps: int = 100, targets: int = 9, queries: int = 5000) -> Plan:
     """AutoAttack: APGD-CE, APGD-T, FAB-T and Square, each only on what the ones before it have left.
 
+    In l1, as there, APGD-CE starts five times, and APGD-T climbs to five classes at most.
+
     Args:
+        norm: of the threat
         steps: of the first three
         targets: of APGD-T and FAB-T
         queries: of Square
@@ -107,8 +117,8 @@ def standard(*, steps: int = 100, targets: int = 9, queries: int = 5000) -> Plan
     return [
         Planned(attack, survivors_only=True)
         for attack in (
-            APGD(steps=steps),
-            APGD(steps=steps, loss="dlr", targets=targets),
+            APGD(steps=steps, restarts=5 if norm == "l1" else 1),
+            APGD(steps=steps, loss="dlr", targets=min(targets, 5) if norm == "l1" else targets),
             FAB(steps=steps, targets=targets),
             Square(queries=queries),
         )
@@ -116,7 +126,7 @@ def standard(*, steps: int = 100, targets: int = 9, queries: int = 5000) -> Plan
 
 
 @SUITES.register("rand")
-def rand(*, steps: int = 100, samples: int = 20) -> Plan:
+def rand(_: str = "linf", *, steps: int = 100, samples: int = 20) -> Plan:
     """For randomized models: APGD-CE and APGD-DLR on the mean of several outputs, on survivors only.
 
     Args:
@@ -145,12 +155,13 @@ def transfer(
     return Transfer(source=opened.trained_model(data), source_name=opened.path.name, attack=attack)
 
 
-def resolve(attacks: Wanted) -> Plan:
+def resolve(attacks: Wanted, norm: str = "linf") -> Plan:
     """Return what a name, a text, an attack or a list of these stands for.
 
     Args:
         attacks: a suite such as "quick" or "standard:queries=1000"; an attack such as "fgsm" or
             "pgd:steps=40,restarts=5"; an attack object, alone or with its use; or several of them
+        norm: that of the threat, for which suites are made
 
     Raises:
         UserError: if a name or an option does not exist, or the same attack is asked for twice
@@ -162,7 +173,7 @@ def resolve(attacks: Wanted) -> Plan:
     found: Plan = []
     for one in wanted:
         if isinstance(one, str):
-            found += _from_text(one)
+            found += _from_text(one, norm)
         elif isinstance(one, Planned):
             found.append(one)
         else:
@@ -208,9 +219,11 @@ def _alone(*attacks: Attack[Any]) -> Plan:
     return [Planned(attack) for attack in attacks]
 
 
-def _from_text(text: str) -> Plan:
+def _from_text(text: str, norm: str) -> Plan:
     name, options = parse_spec(text, "attacks")
     suites, single = [entry.name for entry in SUITES], [entry.name for entry in ATTACKS]
     if name not in [*suites, *single]:
         raise unknown("attack", name, [*suites, *single], "flag --attacks")
-    return SUITES.build(name, options) if name in suites else [Planned(ATTACKS.build(name, options))]
+    if name in suites:
+        return SUITES.build(name, options, norm)
+    return [Planned(ATTACKS.build(name, options))]

@@ -10,6 +10,7 @@ from soar.recipes import Recipe
 from soar.runs import start_weights
 
 _WITHOUT_EFFECT = ("save_minutes", "save_steps", "num_workers")
+_WITHOUT_EFFECT_WHEN_OFF = ("compile", "deterministic", "sync_batch_norm")
 
 
 def recipe_hash(recipe: Recipe, start: str = "") -> str:
@@ -39,9 +40,9 @@ def recipe_hash(recipe: Recipe, start: str = "") -> str:
     del table["description"]
     for name in _WITHOUT_EFFECT:
         table["training"].pop(name, None)
-    if not recipe.training.compile:
-        # Networks that were made before there was this choice are still what they were.
-        del table["training"]["compile"]
+    for name in _WITHOUT_EFFECT_WHEN_OFF:
+        if not table["training"][name]:
+            del table["training"][name]
     if start or recipe.training.start_from:
         outside = recipe.training.start_from or ""
         table["training"]["start_from"] = start or start_weights(outside).sha256[:16]

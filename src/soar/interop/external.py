@@ -85,7 +85,7 @@ class ExternalAttack(Shown[FoundState]):
         Raises:
             UserError: if there are target classes, or the library returns points of another shape
         """
-        if bool((examples.goal >= 0).any()):
+        if examples.has_goal:
             raise UserError(f"{self.label}: got target classes, but attacks of {self.library} take none")
         x, labels = examples.x, examples.labels
         with _seeded(examples), probing(self.model), counting(self.entrance) as passes, torch.enable_grad():

@@ -69,7 +69,7 @@ class Adversarial(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         steps: how many steps the attack takes
         step_size: the length of a step, such as "2/255"; by default as in PGD
         random_start: whether the attack begins at a random point
@@ -114,7 +114,7 @@ def RSFGSM(model: nn.Module, threat: Threat, *, seed: int = 0) -> Adversarial:  
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         seed: seed of the random starts
     """
     # That step is PGD's own for one step, and follows an eps that grows.

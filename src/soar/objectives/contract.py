@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from soar import randomness, values
 from soar.errors import UserError, shown
 from soar.objectives.objective import Objective, Output
-from soar.threat import L2, Linf, Threat
+from soar.threat import L1, L2, Linf, Threat
 
 Build = Callable[[nn.Module, Threat], Objective]
 
 
-def check_objective(build: Build, *, norms: tuple[str, ...] = ("linf", "l2"), seed: int = 0) -> None:
+def check_objective(build: Build, *, norms: tuple[str, ...] = ("linf", "l2", "l1"), seed: int = 0) -> None:
     """Build an objective on small networks and check that it keeps the contract.
 
     Checked for one channel of 28x28 and three of 32x32, two and ten classes, and every norm: the loss is a
@@ -46,7 +46,7 @@ def check_objective(build: Build, *, norms: tuple[str, ...] = ("linf", "l2"), se
     if not callable(build):
         raise UserError(f"build: got {shown(build)}, expected a function of a model and a threat")
     values.whole(seed, "seed", least=0)
-    threats: dict[str, Threat] = {"linf": Linf("8/255"), "l2": L2("1/2")}
+    threats: dict[str, Threat] = {"linf": Linf("8/255"), "l2": L2("1/2"), "l1": L1(4)}
     for shape, classes in (((1, 28, 28), 2), ((3, 32, 32), 10)):
         keys = randomness.key(seed, torch.arange(4), "contract")
         x = randomness.uniform(keys, shape, torch.float64)

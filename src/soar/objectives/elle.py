@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import fmean
 from typing import ClassVar
 
 import torch
@@ -58,7 +59,7 @@ class AdaptiveWeight:
         weight = float(self.state[0])
         if self._step != step:
             self._step, self._errors = step, []
-        self._errors.append(float(current().mean(error.detach().double().clone())))
+        self._errors.append(fmean(current().gather(float(error.detach()))))
         if len(self._errors) >= micro_batches:
             self._count(math.fsum(self._errors) / len(self._errors))
             self._errors = []
@@ -87,8 +88,8 @@ class ELLE(Objective):
     mean_i [ -log p(y_i | x_i + eps sign g(x_i)) + w (l(c_i) - (1 - t_i) l(a_i) - t_i l(b_i))^2 ]
     a, b = x + U(-eps, eps),  t ~ U(0, 1),  c = (1 - t) a + t b
 
-    with a and b kept in the pixel range, and for l2 uniform in the ball with a step along the gradient. It
-    measures curvature without differentiating twice. FGSM starts at the image itself.
+    with a and b kept in the pixel range, and in l2 and l1 uniform in the ball with a step along the gradient.
+    It measures curvature without differentiating twice. FGSM starts at the image itself.
 
     ELLE-A (`adaptive`) begins with w = 0. When the error of an update exceeds the mean of all before by two
     standard deviations, w becomes `weight`, and otherwise 0.99 of what it was; see `AdaptiveWeight`. That
@@ -100,8 +101,8 @@ class ELLE(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
-        weight: w; by default 4000 if adaptive, otherwise 1000 to linf 8/255 and for any l2, 5000 to
+        threat: what the adversary may do
+        weight: w; by default 4000 if adaptive, otherwise 1000 to linf 8/255, in l2 and l1, 5000 to
             linf 20/255 and 10000 above
         adaptive: whether w is 0 except after errors that are unusually large
         seed: seed of a, b and t

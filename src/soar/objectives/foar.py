@@ -29,7 +29,7 @@ class FOAR(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits, twice differentiable where it is curved
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         init: the point x' where the loss is expanded: zero, random, pgd-K or nfgsm
         init_eps_fraction: the radius of the start's ball as a fraction of eps
         penalty_eps_fraction: eps_R as a fraction of eps; by default what the start leaves. The penalty is

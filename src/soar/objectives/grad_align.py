@@ -41,7 +41,7 @@ class GradAlign(Objective):
 
     mean_i [ -log p(y_i | x_i + eps sign g(x_i)) + w (1 - cos( g(x_i), g(x_i + n_i) )) ],  n ~ U(-eps, eps)
 
-    with x + n kept in the pixel range, and for l2 uniform in the ball with a step along the gradient. Only
+    with x + n kept in the pixel range, in l2 and l1 uniform in the ball with a step along the gradient. Only
     g(x + n) is differentiated by the weights. An example one of whose gradients is zero has no penalty.
 
     Three forward passes, of which the one at x + n has a gradient that is differentiated again. FGSM uses the
@@ -51,9 +51,9 @@ class GradAlign(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         weight: w; by default 0.2 at linf 8/255 and 2.0 at linf 16/255, with log w linear in eps, and 0.2 for
-            any l2, for which its authors give no number
+            l2 and l1, for which its authors give no number
         seed: seed of the noise
     """
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from soar.bounds import propagate, worst_logits
+from soar.bounds import propagate, require_bounded, worst_logits
 from soar.losses import cross_entropy
 from soar.objectives import checks
 from soar.objectives.inner_passes import full_precision
@@ -59,6 +59,7 @@ class IBP(Objective):
         super().__init__(model, threat, seed=seed)
         checks.fraction(kappa=kappa)
         self.kappa = kappa
+        require_bounded(self.required_threat())
         self.full_radius = self.required_threat().radius
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:  # noqa: ARG002

@@ -32,7 +32,7 @@ class LLR(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         linearity_weight: a, the weight of the error of the linear expansion
         gradient_weight: b, the weight of the change that the linear expansion itself predicts
         steps: how many steps the search takes

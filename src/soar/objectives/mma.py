@@ -56,7 +56,7 @@ class MMA(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         max_margin: D, the margin from which on an example no longer counts; by default four times eps
         min_margin: the smallest ball that is searched; by default a sixth of eps
         steps: how many steps PGD takes
@@ -148,10 +148,16 @@ class MMA(Objective):
         threat = self.required_threat()
         smallest, largest = self.limits(threat)
         points, margins = x.detach().clone(), x.new_zeros(len(x))
-        if bool(correct.any()):
-            images, classes, identities = x[correct].detach(), y[correct], index[correct]
-            radius = self.margins.of(identities).to(x.dtype).clamp(smallest, _BEYOND * largest)
-            keys = randomness.key(self.seed, identities, "mma start", step)
+        # The margins are kept on the CPU: one wait for a GPU here, and one to store them.
+        is_correct, numbers = torch.stack([correct.to(index.dtype), index]).cpu()
+        if bool(is_correct.any()):
+            rows = is_correct.nonzero()[:, 0]
+            radius = (
+                self.margins.of(numbers[rows]).to(x.device).to(x.dtype).clamp(smallest, _BEYOND * largest)
+            )
+            rows = rows.to(x.device)
+            images, classes = x[rows].detach(), y[rows]
+            keys = randomness.key(self.seed, index[rows], "mma start", step)
 
             def height(candidates: Tensor) -> Tensor:
                 return soft_margin(logits_of(self.model, candidates), classes)
@@ -172,8 +178,8 @@ class MMA(Objective):
                     found = bisect(
                         lambda t: height(at(t)) >= 0, radius, _BEYOND * largest, rounds=self.bisection_steps
                     )
-            points[correct], margins[correct] = at(found), found
-        self.margins.store(index, margins)
+            points[rows], margins[rows] = at(found), found
+        self.margins.store(numbers, margins)
         return Boundary(points, margins, (~correct | (margins < largest)).to(x.dtype))
 
 

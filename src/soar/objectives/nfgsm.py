@@ -29,7 +29,7 @@ class NFGSM(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         noise: k, the radius of the noise as a multiple of eps
         step_eps_fraction: a, the length of the step as a fraction of eps
         seed: seed of the noise

@@ -28,7 +28,7 @@ class NuAT(Objective):
     mean_i -log p(y_i | x_i) + w / B || Z' - Z ||_*,  Z and Z' the logits at x and x', a row per example
 
     x' is one step of length eps, projected to the ball, that climbs sum_i -log p(y_i | x_i') + w ||Z' - Z||_*
-    from x +- eps/2, a random sign per pixel; for l2 from a random point of half the ball. Gradients of the
+    from x +- eps/2, a random sign per pixel; else from a random point of half the ball. Gradients of the
     loss flow through both passes.
 
     The nuclear norm couples the examples of a batch, and B counts those of one call: of one process and one
@@ -41,7 +41,7 @@ class NuAT(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         weight: w, the weight of the nuclear norm in the attack and in the loss
         seed: seed of the starts
     """

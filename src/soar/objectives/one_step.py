@@ -51,7 +51,7 @@ def step_from(model: nn.Module, threat: Threat, start: Tensor, y: Tensor, length
         length: the length of the step
     """
     gradient = gradient_at(model, start, y)
-    return Step((start + length * threat.ascent(gradient)).clamp_(0, 1).detach(), gradient)
+    return Step(threat.step(start, gradient, length).clamp_(0, 1).detach(), gradient)
 
 
 def noisy_step(
@@ -89,7 +89,9 @@ def noisy_step(
 
 
 def random_corner(x: Tensor, threat: Threat, keys: Tensor, radius: float) -> Tensor:
-    """Return points with every pixel moved by the radius, up or down; for l2 a random point of that ball.
+    """Return points with every pixel moved by the radius, up or down.
+
+    For l2 and l1 they are random points of the ball of that radius.
 
     Args:
         x: images in [0, 1]

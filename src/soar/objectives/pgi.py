@@ -39,7 +39,7 @@ class PGI(Objective):
 
     mean_i [ -log p(y_i | x_i') + w / K || f(x_i') - f(x_i^0) ||^2 ],  x' = P(x^0 + eps sign g(x^0))
 
-    with K classes and P the projection to ball and pixel range; for l2 the step follows the gradient. The
+    with K classes and P the projection to ball and pixel range; else the step is that of the norm. The
     start x^0 of the next visit is P(x^0 + eps sign m), m the momentum c m + g / ||g||_1 of the example's
     gradients. At the first visit, and again after a number of visits, x^0 moves every pixel of the image by
     eps, up or down, and m is 0. Gradients of the loss flow through both passes.
@@ -56,7 +56,7 @@ class PGI(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         weight: w, the weight of the squared change of the logits
         momentum: c; with 0 the next start is x' itself
         reset_after: the number of visits after which an example begins anew
@@ -110,20 +110,26 @@ class PGI(Objective):
 
     def _search(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Continued:
         threat, shape = self.required_threat(), tuple(x.shape[1:])
-        eps, visits = threat.radius, self.visits.of(index)
-        is_new = per_example(visits % self.reset_after == 0, x)
+        # What is kept is on the CPU: one wait for a GPU here, before it has work, and one to store it.
+        eps, numbers = threat.radius, index.cpu()
+        visits = self.visits.of(numbers)
+        is_new = per_example((visits % self.reset_after == 0).to(x.device), x)
         corner = random_corner(x, threat, randomness.key(self.seed, index, "pgi start", step), eps)
-        left = threat.project(x + eps * self.starts.of(index, shape).to(x.dtype), x)
+        left = threat.project(x + eps * self.starts.of(numbers, shape).to(x.device).to(x.dtype), x)
         start = torch.where(is_new, corner, left).detach()
         gradient = gradient_at(self.model, start, y)
+        kept: list[Tensor] = []
         points = onward = climb(start, gradient, x, threat, eps)
         if self.momentum:
-            earlier = self.momenta.of(index, shape).to(x.dtype).masked_fill(is_new, 0)
+            earlier = self.momenta.of(numbers, shape).to(x.device).to(x.dtype).masked_fill(is_new, 0)
             momentum = self.momentum * earlier + of_unit_mean(gradient)
             onward = climb(start, momentum, x, threat, eps)
-            self.momenta.store(index, momentum.clamp(-_LARGEST, _LARGEST))
-        self.starts.store(index, (onward - x) / eps)
-        self.visits.store(index, visits + 1)
+            kept.append(momentum.clamp(-_LARGEST, _LARGEST))
+        kept.append((onward - x) / eps)
+        memories = (self.momenta, self.starts) if self.momentum else (self.starts,)
+        for memory, values in zip(memories, torch.stack(kept).half().cpu(), strict=True):
+            memory.store(numbers, values)
+        self.visits.store(numbers, visits + 1)
         return Continued(start, points.detach(), gradient)
 
 

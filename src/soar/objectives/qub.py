@@ -33,7 +33,7 @@ class QUB(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         blend: c, the weight of the bound; the cross-entropy at x' itself has 1 - c
         seed: seed of the noise
     """

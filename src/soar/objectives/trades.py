@@ -31,7 +31,7 @@ class TRADES(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         beta: the weight of the divergence; more is more robust and less accurate
         steps: how many steps the attack takes
         step_size: the length of a step, such as "2/255"; by default as in PGD
@@ -106,7 +106,7 @@ class MART(Objective):
 
     Args:
         model: any module that maps images in [0, 1] to logits
-        threat: what the adversary may do, linf or l2
+        threat: what the adversary may do
         beta: the weight of the divergence
         steps: how many steps the attack takes
         step_size: the length of a step, such as "2/255"; by default as in PGD

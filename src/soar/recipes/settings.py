@@ -72,6 +72,10 @@ class TrainingSettings:
     compile: bool = False
     """Compile the passes of inner attacks by torch.compile: slow at first, then somewhat faster. On a CPU it
     needs a C++ compiler."""
+    deterministic: bool = False
+    """Use only operations that give the same bits at every run, which on a GPU are slower."""
+    sync_batch_norm: bool = False
+    """Normalize by the whole batch where GPUs share it, not by each GPU's part of it."""
     start_from: str | None = None
     """Initial weights: a run folder, a checkpoint folder or a .safetensors file."""
     channels_last: bool = True

@@ -64,6 +64,8 @@ class RunContent:
     """what the robust accuracy lies between at the threat's eps, where that is certified"""
     bracket_by_eps: tuple[Curve, ...] = ()
     """accuracy under attack and certified accuracy on the same images; empty without certificates"""
+    bracket_examples: int = 0
+    """how many examples these two were measured on"""
 
     @property
     def verdict(self) -> VerdictText:

@@ -2,8 +2,9 @@
 
 Read `Trainer._loop` first: validate, save, end or make one more update. A run is a pure function of its
 settings, its seed and its initial weights: data order, augmentation and attacks draw counter-based random
-numbers, so a run that is killed and resumed gives the same weights, bit for bit, as one that was not. Only
-with `training.minutes` do the weights also depend on how many updates the machine makes in that time.
+numbers, so a run that is killed and resumed gives the same weights as one that was not: bit for bit on a CPU,
+and on a GPU with `training.deterministic`, without which the order of its sums may change. Only with
+`training.minutes` do the weights also depend on how many updates the machine makes in that time.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from soar import checkpoints, distributed
 from soar.data import Augmentation, Batch, Dataset, batches_per_epoch, training_batches
+from soar.environment import deterministic
 from soar.progress import Mode, Progress
 from soar.recipes.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
 from soar.runs import start_weights
@@ -120,7 +122,11 @@ class Trainer:
                 trains there, when its checkpoints belong to other settings, or when the last one cannot
                 be written
         """
-        with distributed.joined(self.device.type) as self.world, self._stop:
+        with (
+            deterministic(self.training.deterministic),
+            distributed.joined(self.device.type) as self.world,
+            self._stop,
+        ):
             try:
                 with self.updates.seeded(self.seed, self.world.rank):
                     status, reason = self._train()
@@ -202,14 +208,16 @@ class Trainer:
 
     def _agree(self, figures: dict[str, Tensor]) -> dict[str, float]:
         """Average figures over the processes, so that all decide alike; the only wait for a GPU."""
-        values = torch.stack([*figures.values()]).double()
+        values = torch.stack([*figures.values()])
         saves = self.world.is_main and self.manager.is_overdue()
         elapsed = self.manager.stopwatch.seconds(self.training.clock)
-        wishes = values.new_tensor([float(self._stop.signal is not None), float(saves), elapsed])
-        values = torch.cat([values, wishes])
+        wishes = [float(self._stop.signal is not None), float(saves), elapsed]
         if self.world.size > 1:
-            values = self.world.mean(values)
-        *numbers, stop, save, self._seconds = values.tolist()
+            values = values.double()
+            # Filling a tensor does not wait for a GPU, as copying to it would.
+            values = self.world.mean(torch.stack([*values, *(values.new_full((), wish) for wish in wishes)]))
+            wishes = []
+        *numbers, stop, save, self._seconds = values.tolist() + wishes
         self._stop_agreed, self._save_agreed = stop > 0, save > 0
         return dict(zip(figures, numbers, strict=True))
 
@@ -291,4 +299,5 @@ def batches_of(trainer: Trainer) -> Generator[Batch, None, None]:
             rank=trainer.world.rank,
             world_size=trainer.world.size,
             num_workers=trainer.training.num_workers,
+            pinned=trainer.updates.device.type == "cuda",
         )

@@ -56,6 +56,8 @@ class Updates:
         self.objective, self.settings, self.device = objective, settings, device
         self.steps_per_epoch = steps_per_epoch
         self.threat = objective.threat
+        if settings.sync_batch_norm:
+            objective.model = synchronized(objective.model, device, world)
         objective.micro_batches = settings.accumulation_steps
         objective.label_smoothing = settings.label_smoothing
         self.micro_batch = local_batch(settings.batch_size, settings.accumulation_steps, world)
@@ -153,9 +155,8 @@ class Updates:
             The loss, the accuracy, the gradient norm and the objective's metrics, as means over the batch.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        x = batch.x.to(self.device, self.dtype, memory_format=self.layout)
-        y, index = batch.y.to(self.device), batch.index.to(self.device)
-        parts = [*zip(*(part.split(self.micro_batch) for part in (x, y, index)), strict=True)]
+        moved = batch.on(self.device, self.dtype, self.layout)
+        parts = [*zip(*(part.split(self.micro_batch) for part in moved), strict=True)]
         figures = (self._perturbed if self._perturbs else self._accumulate)(parts, step)
         norms = torch.stack(torch._foreach_norm(self._gradients()))
         return figures | {"grad_norm": torch.linalg.vector_norm(norms)}
@@ -221,6 +222,30 @@ class Updates:
         if isinstance(self.wrapped, DistributedDataParallel) and not is_last:
             return self.wrapped.no_sync()
         return nullcontext()
+
+
+def synchronized(model: nn.Module, device: torch.device, world: World) -> nn.Module:
+    """Let BatchNorm normalize by the statistics of the whole batch, where GPUs share it; else change nothing.
+
+    PyTorch has this on GPUs only, and it can be differentiated only once.
+
+    Args:
+        model: its layers are replaced, with the same names and weights
+        device: where it is trained
+        world: the processes that share a batch
+
+    Raises:
+        UserError: for several processes on another device
+    """
+    if world.size == 1:
+        return model
+    if device.type != "cuda":
+        raise UserError(
+            f"training.sync_batch_norm: got true for {world.size} processes on {device.type}, expected false:"
+            " PyTorch synchronizes BatchNorm on GPUs only (flag --training.sync_batch_norm)"
+        )
+    found: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    return found
 
 
 def make_optimizer(parameters: Sequence[nn.Parameter], settings: TrainingSettings) -> torch.optim.Optimizer:

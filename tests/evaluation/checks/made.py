@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from soar import randomness
 from soar.attacks import Attack
 from soar.evaluation.checks import SharedAttacks
 from soar.evaluation.target import Target
-from soar.threat import L2, Linf, Threat
+from soar.threat import Linf, Threat, threat
 
 SHAPE = (1, 6, 6)
 
@@ -35,8 +36,8 @@ class Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.factor * ((x - 0.5).flatten(1) @ self.weight.flatten(1).T)
 
-    def distances(self, x: Tensor, labels: Tensor, dual: int = 1) -> Tensor:
-        """How far each image is from the nearest other class; dual is 1 for linf and 2 for l2."""
+    def distances(self, x: Tensor, labels: Tensor, dual: float = 1) -> Tensor:
+        """How far each image is from the nearest other class; dual is 1 for linf, 2 for l2, inf for l1."""
         with torch.no_grad():
             logits, w = self(x) / self.factor, self.weight.flatten(1)
             gaps = logits.gather(1, labels[:, None]) - logits
@@ -97,10 +98,10 @@ def shared(
     with torch.no_grad():
         labels = model(x).argmax(dim=1)
     linear = next((one for one in model.modules() if isinstance(one, Linear)), Linear())
-    distances = linear.distances(x, labels, dual=1 if norm == "linf" else 2).abs().sort().values
+    dual = {"linf": 1, "l2": 2, "l1": math.inf}[norm]
+    distances = linear.distances(x, labels, dual).abs().sort().values
     eps = round(float(distances[last - 1 : last + 1].mean()), 6)
-    threat = Linf(eps) if norm == "linf" else L2(eps)
-    return SharedAttacks(target=Target(model=model, data=(x, labels), threat=threat), **options)
+    return SharedAttacks(target=Target(model=model, data=(x, labels), threat=threat(norm, eps)), **options)
 
 
 @dataclass(kw_only=True)

@@ -14,12 +14,14 @@ from soar.threat import L2, Linf, Threat
 from tests.evaluation.checks.made import Behind, Linear, Wall, images, rounded, shared, told
 
 
-@pytest.mark.parametrize("norm", ["linf", "l2"])
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
 def test_on_a_linear_model_work_adds_nothing_and_room_everything(norm: str) -> None:
     found = budgets.examine(shared(Linear(classes=2), norm=norm))
     assert found.finding == "sound" and found.advice == ()
-    assert found.numbers["PGD-20"] == 0.5
-    assert found.numbers["PGD-100"] == 0.5
+    # A sparse step moves more pixels than the one that would be best.
+    half = pytest.approx(0.5, abs=0.03 if norm == "l1" else 0)
+    assert found.numbers["PGD-20"] == half
+    assert found.numbers["PGD-100"] == half
     assert found.numbers["PGD-50 without a limit"] == 0
 
 

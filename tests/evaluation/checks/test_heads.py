@@ -19,7 +19,7 @@ from soar.evaluation.checks.heads import (
 )
 from soar.evaluation.features import Features, find_features
 from soar.evaluation.target import Target
-from soar.threat import L2, Linf, Threat
+from soar.threat import L1, L2, Linf, Threat
 from tests.evaluation.checks.made import SHAPE, images
 
 
@@ -100,7 +100,7 @@ def test_points_that_nothing_tells_apart_have_no_head() -> None:
     assert not fit_heads(torch.full((1, 3, 8), torch.nan), torch.ones(1, 8)).separates.any()
 
 
-@pytest.mark.parametrize("threat", [Linf("0.1"), L2("0.5")], ids=str)
+@pytest.mark.parametrize("threat", [Linf("0.1"), L2("0.5"), L1("0.4")], ids=str)
 def test_surface_points_lie_on_the_surface_and_depend_on_their_key_alone(threat: Threat) -> None:
     x, keys = images(8), randomness.key(3, torch.arange(8), "surface")
     points = surface_points(x, threat, keys)
@@ -119,16 +119,16 @@ def test_every_task_has_its_solution_and_the_image_is_none(threat: Threat) -> No
     heads, lucky = binarize(made, features)
     assert heads.separates.all() and not lucky.any()
     solve, rows = Binarized(features, heads), torch.arange(20)
-    outer = surface_points(made.x, threat, randomness.key(0, rows, "climb surface"))
+    outer = surface_points(made.x[:], threat, randomness.key(0, rows, "climb surface"))
     with torch.no_grad():
         assert torch.allclose(
             solve(outer, rows)[:, 1], torch.tensor(1 - BORDER, dtype=torch.float64), atol=1e-4
         )
-        assert (solve(made.x, rows)[:, 1] <= -BORDER + 1e-4).all()
-        assert (solve(made.x, rows)[:, 0] == 0).all()
+        assert (solve(made.x[:], rows)[:, 1] <= -BORDER + 1e-4).all()
+        assert (solve(made.x[:], rows)[:, 0] == 0).all()
     # The features are the pixels, so this is the largest score in the ball, and it is in reach.
     most = threat.radius * threat.dual_norm(heads.weight)
-    at_image = torch.linalg.vecdot(made.x.flatten(1).double(), heads.weight)
+    at_image = torch.linalg.vecdot(made.x[:].flatten(1).double(), heads.weight)
     assert (at_image + most > heads.threshold).all()
 
 

@@ -8,7 +8,7 @@ import torch
 from soar.attacks import PGD, Adaptive, Attack, Square
 from soar.evaluation.checks import APGD_DLR, LONGER, PGD_CE, PGD_MARGIN, Tried, comparisons, worst_case
 from soar.evaluation.interval import paired
-from soar.threat import Threat
+from soar.threat import L1, L2, Linf, Threat
 from tests.evaluation.checks.made import Behind, Linear, rounded, shared, told
 
 
@@ -35,6 +35,14 @@ def test_the_rule(before: int, after: int, finding: str) -> None:
     assert found.finding == finding
     left = torch.arange(200) < after
     assert tuple(found.numbers[name] for name in ("difference", "low", "high")) == paired(base.robust, left)
+
+
+def test_in_l1_the_base_is_auto_pgd() -> None:
+    assert worst_case.bases(Linf("0.1")) == worst_case.bases(L2(1)) == ("PGD", "APGD")
+    assert worst_case.bases(L1(1)) == ("APGD",)
+    for norm, label in (("linf", "PGD-20"), ("l1", "APGD-CE 20 steps x3")):
+        found = worst_case.examine(shared(Linear(), norm=norm, count=20))
+        assert found.finding == "sound" and found.sentence.startswith(f"{label} leaves")
 
 
 def test_the_worst_of_all_counts_together() -> None:

@@ -16,7 +16,7 @@ from soar.evaluation.diagnosis import AdviceKind, Check, CheckResult, Judgment, 
 from soar.evaluation.interval import counted, paired, share_of
 from soar.evaluation.target import Target
 from soar.text import percent
-from soar.threat import L2, Linf, Threat
+from soar.threat import L1, L2, Linf, Threat
 
 FACTORS = (2, 4)
 # So many steps cross the whole range two and a half times: every image can be reached. The walk begins at the
@@ -134,4 +134,7 @@ def _everything(target: Target) -> Threat:
     """Return the threat whose ball around any image holds all images."""
     if isinstance(target.threat, Linf):
         return Linf(1)
-    return L2(Fraction(math.isqrt(target.images[0].numel() - 1) + 1))
+    pixels = math.prod(target.pictures.shape[1:])
+    if isinstance(target.threat, L1):
+        return L1(pixels)
+    return L2(Fraction(math.isqrt(pixels - 1) + 1))

@@ -19,7 +19,7 @@ from soar.evaluation.features import Features, find_features
 from soar.evaluation.inspection import inspect
 from soar.evaluation.interval import counted, share_of
 from soar.evaluation.target import Target
-from soar.model_state import probing, untouched
+from soar.model_state import probing, untouched, with_float64
 from soar.text import percent
 
 # Between two classes the cross-entropy has the direction of the margin, and could only saturate.
@@ -127,6 +127,7 @@ def examine(shared: SharedAttacks) -> CheckResult:
         "roughness": roughness(target),
         f"{PGD_CE.label} unfinished": unfinished(shared),
     }
+    target = replace(target, model=with_float64(target.model))
     features = find_features(target.model, target.x[:2], shared.features)
     if features is None:
         why = "the model calls no nn.Linear that takes features; name a module that returns them (--features)"

@@ -194,5 +194,5 @@ def softening(target: Target) -> tuple[float, float]:
         The lead in logits, and the temperature, which is at least 1.
     """
     leads = -margin(target.logits, target.y)
-    gap = float(leads[target.correct.to(leads.device)].double().median())
+    gap = float(leads.cpu()[target.correct].double().median())
     return gap, max(1.0, gap / GAP)

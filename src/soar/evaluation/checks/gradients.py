@@ -160,13 +160,13 @@ def gradient_numbers(target: Target) -> GradientNumbers:
                     "saturated": logits.softmax(dim=1).gather(1, y[:, None])[:, 0] == 1,
                     "only_margin": lost & ~margin_lost,
                     "neither": lost & margin_lost,
-                    "entries": (ce != 0).flatten(1).double().mean(dim=1),
+                    "entries": (ce != 0).flatten(1).cpu().double().mean(dim=1),
                     "confidence_clean": _confidence(logits),
                     "confidence_random": _confidence(near_logits),
                     "confidence_pgd1": _confidence(logits_of(model, one_up)),
                 }
             )
-    columns = {name: torch.cat([row[name] for row in rows]).double() for name in rows[0]}
+    columns = {name: torch.cat([row[name] for row in rows]).cpu().double() for name in rows[0]}
     means = {name: float(column.mean()) for name, column in columns.items()}
     spreads = {
         f"{name}_std": float(column.std(correction=0))

@@ -73,7 +73,8 @@ class Binarized(PerExample):
 def surface_points(x: Tensor, threat: Threat, keys: Tensor) -> Tensor:
     """Draw a point on the surface of each ball, as far out as the pixel range allows.
 
-    It is a corner of a linf ball, since points drawn on its faces are hardly farther out than inner ones.
+    It is a corner of a linf ball, since points drawn on its faces are hardly farther out than inner ones, and
+    a point with as few changed pixels as possible of an l1 ball.
 
     Args:
         x: images
@@ -86,7 +87,7 @@ def surface_points(x: Tensor, threat: Threat, keys: Tensor) -> Tensor:
     shape = tuple(x.shape[1:])
     is_cube = isinstance(threat, Linf)
     drawn = randomness.sign(keys, shape, x.dtype) if is_cube else randomness.normal(keys, shape, x.dtype)
-    return threat.project(x + threat.radius * threat.ascent(drawn), x)
+    return threat.project(threat.step(x, drawn, threat.radius), x)
 
 
 def fit_heads(inner: Tensor, outer: Tensor) -> Heads:

@@ -39,7 +39,7 @@ def unfinished(shared: SharedAttacks) -> float | None:
     if not len(rows):
         return None
     found = [still_rises(path) for path in _losses_on_paths(shared.target.subset(rows))]
-    return float(torch.cat(found).double().mean())
+    return float(torch.cat(found).cpu().double().mean())
 
 
 def still_rises(path: Tensor) -> Tensor:
@@ -100,6 +100,6 @@ def roughness(target: Target) -> float | None:
                 point = target.threat.random_start(x, randomness.key(target.seed, index, "roughness", i))
                 for found, share in ((near, 1 / NEARBY), (far, 1.0)):
                     loss = losses.margin(logits_of(target.model, x + share * (point - x)), y)
-                    found.append((loss - at_image).abs().double())
+                    found.append((loss - at_image).abs().cpu().double())
     change = float(torch.cat(far).sum())
     return float(torch.cat(near).sum()) / change if change > 0 else None

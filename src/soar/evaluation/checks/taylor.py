@@ -172,7 +172,7 @@ def _first_step(
 
 
 def _share(rows: list[dict[str, Tensor]], name: str) -> float:
-    return float(torch.cat([row[name] for row in rows]).double().mean())
+    return float(torch.cat([row[name] for row in rows]).cpu().double().mean())
 
 
 def _along(model: nn.Module, x: Tensor, labels: Tensor, gradient: Tensor, end: Tensor) -> dict[str, Tensor]:
@@ -227,7 +227,7 @@ def _median(columns: list[Tensor]) -> float | None:
     """Return the median of the numbers that are finite, if there are any."""
     numbers = torch.cat(columns) if columns else torch.empty(0)
     numbers = numbers[numbers.isfinite()]
-    return float(numbers.double().median()) if len(numbers) else None
+    return float(numbers.cpu().double().median()) if len(numbers) else None
 
 
 def _sentence(found: TaylorNumbers | StepNumbers, *, is_sound: bool) -> str:

@@ -8,11 +8,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from soar.evaluation.checks import PGD_CE, WHITE_BOX, SharedAttacks, Tried
+from soar.evaluation.checks import APGD_CE, PGD_CE, WHITE_BOX, SharedAttacks, Tried
 from soar.evaluation.checks.comparisons import AGAINST_HIDING
 from soar.evaluation.diagnosis import AdviceKind, Check, CheckResult, Thresholds
 from soar.evaluation.interval import share_of
 from soar.text import percent
+from soar.threat import L1, Threat
 
 # Attacks on honest networks leave up to 10 points less than PGD-20 if enough of them are joined. Far below,
 # PGD-20 reports a robustness that is not there, for whatever reason.
@@ -20,7 +21,8 @@ FAR = Thresholds(masked=0.12, halved=0.06)
 WORST_CASE = Check(
     "worst case",
     "PGD on the cross-entropy against everything that was tried",
-    f"all attacks within eps together leave less than {PGD_CE.label} on the cross-entropy: {FAR.rule}",
+    f"all attacks within eps together leave less than {PGD_CE.label} on the cross-entropy, in l1 than"
+    f" {APGD_CE.label}: {FAR.rule}",
 )
 NEEDS_NO_GRADIENTS = ("Square", "SimBA", "Transfer")
 
@@ -87,6 +89,14 @@ def judge(base: Tried, others: Sequence[Tried]) -> CheckResult:
     return WORST_CASE.result(judged, sentence, numbers | {"cause": named}, advice=_ADVICE[named])
 
 
+def bases(threat: Threat) -> tuple[str, ...]:
+    """Return the names of the attacks that others are compared with.
+
+    In l1 PGD is none of them: on every network it leaves far more than Auto-PGD, which begins in wider balls.
+    """
+    return ("APGD",) if isinstance(threat, L1) else ("PGD", "APGD")
+
+
 def examine(shared: SharedAttacks) -> CheckResult:
     """Compare PGD with all attacks that any check has run so far, and those of `WHITE_BOX`.
 
@@ -97,7 +107,8 @@ def examine(shared: SharedAttacks) -> CheckResult:
         shared.robust(attack)
     if shared.is_random:
         return WORST_CASE.skipped("the outputs are random, and in the worst of many attacks luck adds up")
-    base = next(one for one in shared.tried if one.label == PGD_CE.label)
+    usual = PGD_CE if "PGD" in bases(shared.target.threat) else APGD_CE
+    base = next(one for one in shared.tried if one.label == usual.label)
     return judge(base, [one for one in shared.tried if one is not base])
 
 

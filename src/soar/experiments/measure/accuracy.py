@@ -52,7 +52,7 @@ def assessment(task: Task) -> Found:
     It is written into the network's run folder, where reports find it; one that is there already is read.
     """
     options, target = task.options, task.target
-    labels = [one.attack.label for one in resolve(options["attacks"])]
+    labels = [one.attack.label for one in resolve(options["attacks"], target.threat.norm_name)]
     for path in sorted(task.run.path.glob(f"assessment-{options['split']}*.json")):
         found = Assessment.load(path)
         if [one.label for one in found.attacks] == labels and torch.equal(found.index, target.index):

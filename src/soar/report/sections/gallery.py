@@ -64,7 +64,7 @@ def attack_gallery(target: Target, breaks: Sequence[int]) -> tuple[GalleryImage,
         return ()
     sizes = ["0", *(epsilon.show(ball.eps) for ball in threats(target.threat))]
     points = _trail(target, rows)
-    shares = target.predict(points.flatten(0, 1)).double().softmax(dim=1).reshape(*points.shape[:2], -1)
+    shares = target.predict(points.flatten(0, 1)).cpu().double().softmax(dim=1).reshape(*points.shape[:2], -1)
     return tuple(
         _gallery_image(target, int(row), sizes, points[:, place], shares[:, place])
         for place, row in enumerate(rows)
@@ -106,7 +106,7 @@ def _trail(target: Target, rows: Tensor) -> Tensor:
 def _gallery_image(
     target: Target, row: int, sizes: list[str], points: Tensor, shares: Tensor
 ) -> GalleryImage:
-    perturbations = (points - target.x[row]).double()
+    perturbations = (points - target.x[row]).cpu().double()
     largest = float(perturbations.abs().max())
     # The largest change of a pixel just fills the range, so that no frame is clipped.
     factor = 127 / 255 / largest if largest > 0 else 1.0

@@ -76,7 +76,7 @@ def _evaluate(folder: str, found: Assessment) -> str:
     line = f"soar evaluate {folder} --examples {len(found)} --seed {found.seed}"
     made = [(one.name, one.parameters, one.survivors_only, one.samples) for one in found.attacks]
     for suite in SUITES:
-        if [tuple(describe(one).values()) for one in resolve(suite.name)] == made:
+        if [tuple(describe(one).values()) for one in resolve(suite.name, found.threat.norm_name)] == made:
             return f"{line} --attacks {suite.name}"
     texts = [_attack_text(one.name, one.parameters) for one in found.attacks]
     return f"{line} --attacks {' '.join(map(shlex.quote, texts))}"
