@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -140,3 +141,60 @@ def test_text_from_files_moves_no_cursor_and_is_no_markup(mode: Mode) -> None:
         bar.note("c\x07d")
     shown = stream.getvalue()
     assert "\x07" not in shown and "a\\x07[/] b" in shown and "c\\x07d" in shown
+
+
+@pytest.mark.parametrize("mode", ["plain", "live"])
+@pytest.mark.parametrize("width", ["80", "140"])
+def test_no_time_is_left_at_100_percent_and_99_6_percent_is_not_100(
+    mode: Mode, width: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    stream = Terminal() if mode == "live" else io.StringIO()
+    with Progress(1000, "training", mode, stream=stream, interval=0, clock=clock(0, 10, 11, 12, 13)) as bar:
+        bar.expect(0.5)  # an estimate that turns out wrong
+        bar.advance(996)
+        if bar._live is not None:
+            bar._live.refresh()
+        bar.advance(4)
+        bar.advance(0, validated="3/300")
+    lines = re.split(r"[\r\n]", stream.getvalue())
+    assert any("99%" in line and "0:00:10 left" in line for line in lines)
+    complete = [line for line in lines if "100%" in line]
+    assert "0:00:13 taken" in complete[-1] and not any("left" in line for line in complete)
+
+
+@pytest.mark.parametrize("mode", ["plain", "live"])
+def test_an_early_end_shows_the_share_that_was_reached_and_the_time_taken(mode: Mode) -> None:
+    stream = Terminal() if mode == "live" else io.StringIO()
+    with Progress(200, "training", mode, stream=stream, clock=clock(0, 4, 5)) as bar:
+        bar.advance(50)
+    last = re.split(r"[\r\n]", stream.getvalue().replace("\x1b[?25h", "").strip())[-1]
+    assert "25%" in last and "0:00:05 taken" in last
+
+
+def test_more_than_expected_is_100_percent() -> None:
+    stream = io.StringIO()
+    with Progress(2, "attack", "plain", stream=stream, clock=clock(0, 4, 8)) as bar:
+        bar.advance(3)
+    assert stream.getvalue().splitlines()[-1] == "attack  3/2 images  100%  0:00:08 taken  0.38 images/s"
+
+
+@pytest.mark.parametrize("mode", ["plain", "live"])
+def test_an_unknown_total_has_neither_a_share_nor_time_left(mode: Mode) -> None:
+    stream = Terminal() if mode == "live" else io.StringIO()
+    with Progress(None, "file", mode, unit="MiB", stream=stream, clock=clock(0, 1, 2)) as bar:
+        bar.advance(3)
+    shown = stream.getvalue()
+    assert "%" not in shown and "left" not in shown and "0:00:02 taken" in shown
+    if mode == "plain":
+        assert shown.splitlines() == ["file  3 MiB  3 MiB/s", "file  3 MiB  0:00:02 taken  1.5 MiB/s"]
+
+
+def test_bars_inside_each_other_each_end_with_the_time_taken() -> None:
+    stream = Terminal()
+    with Progress(1, "outer", "live", stream=stream) as outer:
+        with Progress(1, "inner", "live", stream=stream) as inner:
+            inner.advance(1)
+        outer.advance(1)
+    for label in ("outer", "inner"):
+        assert re.findall(rf"{label} +(\S+) +\S+ (\w+)", stream.getvalue())[-1] == ("100%", "taken")

@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """`python -m soar` and `torchrun -m soar`."""
 
 import sys

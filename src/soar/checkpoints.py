@@ -111,7 +111,7 @@ def load(path: Path) -> Snapshot:
         model=safetensors.torch.load_file(path / "model.safetensors"),
         ema=safetensors.torch.load_file(ema) if ema.exists() else None,
         trainer=torch.load(path / "trainer.pt", map_location="cpu", weights_only=True),
-        state=json.loads((path / "state.json").read_text()),
+        state=json.loads((path / "state.json").read_text(encoding="utf-8")),
     )
 
 
@@ -125,7 +125,7 @@ def available(run: Path) -> list[Path]:
 def damage(path: Path) -> str | None:
     """Return what is wrong with a checkpoint, or None if every file is as it was written."""
     try:
-        state = json.loads((path / "state.json").read_text())
+        state = json.loads((path / "state.json").read_text(encoding="utf-8"))
         digests: dict[str, str] = state.pop("sha256")
         if digests.pop("state.json") != _digest(_text(state)):
             return "state.json has changed since it was written"
@@ -162,10 +162,10 @@ def best(run: Path) -> Path | None:
     checkpoint itself records which one is the best. A later selection always replaces an earlier one.
     """
     pointer = run / FOLDER / _POINTER
-    chosen = [pointer.read_text(errors="replace").strip()] if pointer.exists() else []
+    chosen = [pointer.read_text(encoding="utf-8", errors="replace").strip()] if pointer.exists() else []
     for path in reversed(available(run)):
         if damage(path) is None:
-            state = json.loads((path / "state.json").read_text())
+            state = json.loads((path / "state.json").read_text(encoding="utf-8"))
             chosen.append(name_of(state["best"]["step"]) if state.get("best") else path.name)
             break
     names = [name for name in chosen if _NAME.fullmatch(name)]

@@ -21,7 +21,11 @@ from filelock import lock_descriptor
 from soar.errors import FileError, UserError, reason_of
 
 _PREFIX, _SUFFIX = ".soar-", ".tmp"
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+# Windows has flags of its own, lacks others, and opens no folders: there a file inside is locked instead.
+_BINARY = getattr(os, "O_BINARY", 0)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
+_FOLDER = getattr(os, "O_DIRECTORY", 0)
+_LOCK = "lock"
 
 
 def write(path: Path | str, content: str | bytes | Iterable[bytes], *, overwrite: bool = True) -> None:
@@ -58,12 +62,15 @@ def write(path: Path | str, content: str | bytes | Iterable[bytes], *, overwrite
         with _errors_about(path):
             temporary = held.enter_context(_new_folder(target.parent)) / "file"
             descriptor = os.open(temporary, _NEW, 0o666)
-            held.callback(os.close, descriptor)
-        _fill(descriptor, pieces, path)
+        try:
+            _fill(descriptor, pieces, path)
+            with _errors_about(path):
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
         with _errors_about(path):
             if found is not None:
-                os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
-            os.fsync(descriptor)
+                os.chmod(temporary, stat.S_IMODE(found.st_mode))
             _move(temporary, target, overwrite=overwrite)
             sync(target.parent)
 
@@ -88,10 +95,11 @@ def clean(folder: Path) -> None:
     """Remove the temporary folders of processes that were killed while they wrote here."""
     for path in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
         with suppress(OSError):
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            descriptor = _open_lock(path)
             if _try_lock(descriptor):
-                shutil.rmtree(path, ignore_errors=True)
-            os.close(descriptor)
+                _remove(path, descriptor)
+            else:
+                os.close(descriptor)
 
 
 def numbered(folder: Path, name: str, suffix: str = "") -> Iterator[Path]:
@@ -120,7 +128,9 @@ def ready_folder(folder: Path, flag: str) -> Path:
 
 
 def sync(folder: Path) -> None:
-    """Force the names in a folder to disk."""
+    """Force the names in a folder to disk, where folders can be opened."""
+    if not _FOLDER:
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -163,15 +173,31 @@ def _new_folder(parent: Path) -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(_SUFFIX, _PREFIX, parent))
         # Another process may remove it before it is locked; then another one is made.
         with suppress(FileNotFoundError):
-            descriptor = os.open(folder, os.O_RDONLY)
+            descriptor = _open_lock(folder)
             if _try_lock(descriptor) and folder.exists():
                 break
             os.close(descriptor)
     try:
         yield folder
     finally:
+        _remove(folder, descriptor)
+
+
+def _open_lock(folder: Path) -> int:
+    """Open what is locked for a temporary folder; a link in its place is refused."""
+    if _FOLDER:
+        return os.open(folder, os.O_RDONLY | _FOLDER | os.O_NOFOLLOW)
+    if folder.is_symlink():
+        raise NotADirectoryError(folder)
+    return os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | _BINARY)
+
+
+def _remove(folder: Path, descriptor: int) -> None:
+    """Remove a temporary folder, and last the file that is locked, which Windows keeps while it is open."""
+    shutil.rmtree(folder, ignore_errors=True)
+    os.close(descriptor)
+    if not _FOLDER:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(descriptor)
 
 
 def _fill(descriptor: int, pieces: Iterable[bytes], path: Path | str) -> None:
@@ -197,10 +223,12 @@ def _move(temporary: Path, target: Path, *, overwrite: bool) -> None:
 
 def _write_through(path: Path | str, pieces: Iterable[bytes]) -> None:
     """Write to a device or a pipe; a pipe without a reader is refused instead of waited for."""
+    patient = getattr(os, "O_NONBLOCK", 0)
     with _errors_about(path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_WRONLY | patient | _BINARY)
     try:
-        os.set_blocking(descriptor, True)
+        if patient:
+            os.set_blocking(descriptor, True)
         _fill(descriptor, pieces, path)
     finally:
         os.close(descriptor)

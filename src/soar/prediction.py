@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,15 @@ from soar.inputs import check_batch_size, check_tensor
 from soar.model_state import placement, require_module
 
 _highest_label: ContextVar[int] = ContextVar("highest label", default=-1)
+_stand_in: ContextVar[StandIn | None] = ContextVar("stand-in", default=None)
+
+
+class StandIn(NamedTuple):
+    """What computes some passes of a model in its place; see `attacking_by`."""
+
+    model: nn.Module
+    call: Callable[[Tensor], Tensor]
+    size: int
 
 
 def predict(model: nn.Module, images: Tensor, batch_size: int = 128) -> Tensor:
@@ -62,7 +71,7 @@ def logits_of(model: Callable[[Tensor], Any], x: Tensor) -> Tensor:
     (tensor([[0., 0.]]), tensor([[1., 2.]]), tensor([[0.5000, 1.0000]]))
     """
     try:
-        output = model(x.clone())
+        output = _computes(model, x)(x.clone())
     except (UserError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # a user's module may fail in any way
@@ -76,6 +85,33 @@ def logits_of(model: Callable[[Tensor], Any], x: Tensor) -> Tensor:
     if highest >= classes:
         raise UserError(f"labels: got {highest}, expected 0 to {classes - 1} for {classes} classes")
     return logits
+
+
+@contextmanager
+def attacking_by(stand_in: StandIn | None) -> Iterator[None]:
+    """Within this context, let something faster compute the passes of attacks on a model.
+
+    Those are the passes that are differentiated by the images, but not by the weights. All others are left to
+    the model itself: they need other derivatives, or none.
+
+    Args:
+        stand_in: the model, what computes the same logits, and the number of images that it is made for
+    """
+    token = _stand_in.set(stand_in)
+    try:
+        yield
+    finally:
+        _stand_in.reset(token)
+
+
+def _computes(model: Callable[[Tensor], Any], x: Tensor) -> Callable[[Tensor], Any]:
+    """Return what computes a pass of a model: the model, or what `attacking_by` has put in its place."""
+    other = _stand_in.get()
+    if other is None or model is not other.model or len(x) != other.size:
+        return model
+    is_attack = x.requires_grad and torch.is_grad_enabled()
+    is_frozen = not any(parameter.requires_grad for parameter in other.model.parameters())
+    return other.call if is_attack and is_frozen else model
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ Mode = Literal["auto", "live", "plain", "quiet"]
 Value = float | str
 
 _WIDE = 120
+_BAR = 20
 
 
 class Progress:
@@ -25,7 +27,7 @@ class Progress:
     Progress goes to standard error, so that results on standard output can be piped away.
 
     Args:
-        total: the number of units
+        total: the number of units; None if it is not known, then neither a share nor the time left is shown
         label: the name of the computation, such as "training"
         mode: "live" draws a bar, "plain" writes a line now and then, "quiet" writes nothing;
             "auto" is live on a terminal and plain elsewhere
@@ -45,7 +47,7 @@ class Progress:
 
     def __init__(
         self,
-        total: int,
+        total: int | None,
         label: str,
         mode: Mode = "auto",
         *,
@@ -73,12 +75,13 @@ class Progress:
         self._last_line: float | None = None
         if self._mode == "live":
             self._live = _live_bar(self._stream)
-            self._task = self._live.add_task(self.label, total=self.total, completed=self.done, status="")
+            self._task = self._live.add_task(self.label, total=self.total, share=self._percent, status="")
             self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
+            self._draw(self._live, self._clock(), at_end=True)
             self._live.stop()
             self._live = None
         elif self._mode == "plain":
@@ -102,8 +105,7 @@ class Progress:
             return
         now = self._clock()
         if self._live is not None:
-            status = self._status(now, at_end=False)
-            self._live.update(self._task, completed=self.done, total=self.total, status=status)
+            self._draw(self._live, now, at_end=False)
         elif self._last_line is None or now - self._last_line >= self._interval:
             self._last_line = now
             self._write(self._line(now, at_end=False))
@@ -124,25 +126,45 @@ class Progress:
         elif self._mode != "quiet":
             self._write(text)
 
-    def _line(self, now: float, *, at_end: bool) -> str:
-        share = f"{100 * self.done // self.total}%" if self.total else "100%"
-        count = f"{self.done}/{self.total} {self._unit}"
-        return "  ".join([self.label, count, share, self._status(now, at_end=at_end)])
+    @property
+    def _is_complete(self) -> bool:
+        return self.total is not None and self.done >= self.total
 
-    def _status(self, now: float, *, at_end: bool) -> str:
-        """Return the time, then the figures, then the speed, which a narrow terminal cuts off."""
+    @property
+    def _percent(self) -> str:
+        """The finished share, rounded down, so that it is 100% only when nothing is left."""
+        if self.total is None:
+            return ""
+        return "100%" if self._is_complete else f"{100 * self.done // self.total}%"
+
+    def _draw(self, live: rich.progress.Progress, now: float, *, at_end: bool) -> None:
+        width = live.console.width
+        room = width - len(f"{self.label} 100% ") - (_BAR + 1 if width >= _WIDE else 0)
+        status = self._status(now, at_end=at_end, room=room)
+        live.update(self._task, completed=self.done, total=self.total, share=self._percent, status=status)
+
+    def _line(self, now: float, *, at_end: bool) -> str:
+        count = (
+            f"{self.done} {self._unit}" if self.total is None else f"{self.done}/{self.total} {self._unit}"
+        )
+        parts = [self.label, count, self._percent, self._status(now, at_end=at_end)]
+        return "  ".join(filter(None, parts))
+
+    def _status(self, now: float, *, at_end: bool, room: float = math.inf) -> str:
+        """Return the time, then the figures, then the speed if there is room for it."""
         elapsed = now - self._started
         speed = (self.done - self.first) / elapsed if elapsed > 0 else 0.0
         parts = []
-        if at_end:
+        if at_end or self._is_complete:
             parts.append(f"{clock_time(elapsed)} taken")
         elif self._share:
             parts.append(f"{clock_time(elapsed * (1 - self._share) / self._share)} left")
-        elif speed:
-            parts.append(f"{clock_time(max(self.total - self.done, 0) / speed)} left")
+        elif speed and self.total is not None:
+            parts.append(f"{clock_time((self.total - self.done) / speed)} left")
         parts += [f"{name.replace('_', ' ')} {_short(value)}" for name, value in self._fields.items()]
-        parts += [f"{f'{speed:.0f}' if speed >= 10 else f'{speed:.2g}'} {self._unit}/s"] if speed else []
-        return "  ".join(parts)
+        pace = [f"{f'{speed:.0f}' if speed >= 10 else f'{speed:.2g}'} {self._unit}/s"] if speed else []
+        whole = "  ".join([*parts, *pace])
+        return whole if len(whole) <= room else "  ".join(parts)
 
     def _write(self, line: str) -> None:
         print(line, file=self._stream, flush=True)
@@ -157,17 +179,18 @@ def shown_as(mode: Mode, stream: TextIO) -> Mode:
 
 def _live_bar(stream: TextIO) -> rich.progress.Progress:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
     from rich.table import Column
 
     console = Console(file=stream)
     whole = Column(no_wrap=True)
     # On a narrow terminal the figures matter more than a bar.
-    bar: list[ProgressColumn] = [BarColumn(bar_width=20)] if console.width >= _WIDE else []
+    bar: list[ProgressColumn] = [BarColumn(bar_width=_BAR)] if console.width >= _WIDE else []
     return Progress(
         TextColumn("{task.description}", markup=False, table_column=whole),
         *bar,
-        TaskProgressColumn(table_column=Column(no_wrap=True)),
+        # Not rich's own column, which rounds 99.6% up.
+        TextColumn("{task.fields[share]:>4}", markup=False, table_column=whole),
         TextColumn(
             "{task.fields[status]}",
             markup=False,

@@ -1,7 +1,10 @@
-"""Format numbers for people: one format for each kind."""
+"""Format numbers for people, one format for each kind, and texts to a width."""
 
 from __future__ import annotations
 
+import textwrap
+
+_NARROWEST = 24
 _YEAR = 365.25 * 86_400
 
 
@@ -59,3 +62,23 @@ def clock_time(seconds: float) -> str:
     """
     minutes, second = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{second:02}"
+
+
+def beside(label: str, text: str, *, left: int, width: int) -> str:
+    """Return a label and a text on its right, wrapped between words; a word that is too long stays whole.
+
+    Args:
+        label: in a line of its own if it leaves no gap before the text
+        text: one line of any length
+        left: where the text begins
+        width: how many characters fit into a line
+
+    >>> print(beside("pgd", "Projected gradient ascent", left=6, width=30))
+    pgd   Projected gradient
+          ascent
+    """
+    room = max(width - left, _NARROWEST)
+    lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+    if len(label) >= left or not lines:
+        lines = ["", *lines]
+    return "\n".join(f"{label if k == 0 else '':<{left}}{line}".rstrip() for k, line in enumerate(lines))

@@ -70,7 +70,7 @@ def find_weights(source: Path, where: str, advice: str = ALLOWED) -> Weights:
     file = _of(folder)
     if problem is not None or file is None:
         raise _damaged(folder, problem or "model.safetensors is missing", where)
-    return describe_file(file, json.loads((folder / "state.json").read_text())["step"])
+    return describe_file(file, json.loads((folder / "state.json").read_text(encoding="utf-8"))["step"])
 
 
 def describe_file(file: Path, step: int | None = None) -> Weights:

@@ -59,7 +59,7 @@ def test_an_objective_with_required_options_is_listed_without_a_cost(
     monkeypatch.setitem(OBJECTIVES._entries, "own", Entry("own", build, str(build.__doc__)))
     assert main(["list", "objectives"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    place = lines.index(f"{'own':<24}    -  An objective whose number of steps has to be given.")
+    place = lines.index(f"{'own':<27}   -  An objective whose number of steps has to be given.")
     assert lines[place + 1].strip() == "steps (required)"
 
 

@@ -129,6 +129,15 @@ def test_progress_is_shown_on_request(url: str, tmp_path: Path, capsys: pytest.C
     assert "file  3/3 MiB  100%" in capsys.readouterr().err
 
 
+def test_the_progress_of_a_file_of_unknown_length_shows_no_share(
+    url: str, server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.knows_length = False
+    download(url, tmp_path / "file.part", LIMIT, "plain")
+    shown = capsys.readouterr().err
+    assert "file  3 MiB  0:0" in shown and " taken" in shown and "%" not in shown
+
+
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 Other", "307 Moved", "308 Moved"])
 @pytest.mark.parametrize("is_relative", [True, False])
 def test_a_redirect_on_the_web_is_followed(status: str, is_relative: bool) -> None:

@@ -82,8 +82,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> World:
         (["reproduce", "all", "--scale", "small", "--seeds", "1000000"], "--seeds: got 1000000, expected"),
         (["data", "verify", "svhn"], "svhn: 2 of 2 files are missing or damaged"),
         (["bench", "step", "--repeats", "10000000"], "--repeats: got 10000000, expected at most 1000000"),
-        (["list", "\x1b[31m"], "invalid choice: '\\x1b[31m'"),
-        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["list", "\x1b[31m"], "unknown kind '\\x1b[31m' (soar list). Allowed: attacks, "),
+        (["nonsense"], "unknown command 'nonsense' (soar). Allowed: bench, certify, "),
         ([], "the following arguments are required: COMMAND (see soar --help)"),
     ],
     ids=lambda value: (

@@ -90,8 +90,25 @@ def test_hooks_and_workflow_run_what_make_test_runs() -> None:
     entries = re.findall(r"entry: \.venv/bin/(.+)", hooks.read_text())
     lint = re.findall(r"^\t\$\(BIN\)/((?:ruff|mypy).*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert entries == [line.removesuffix(" .") for line in lint] and len(entries) == 3
-    assert re.findall(r"python: \[(.+)\]", workflow.read_text()) == ['"3.11", "3.12", "3.13"']
-    assert re.findall(r"run: (.+)", workflow.read_text()) == ["make test PYTHON=python"]
+    versions = ", ".join(f'"{version}"' for version in _supported("Programming Language :: Python :: 3."))
+    assert re.findall(r"python: \[(.+)\]", workflow.read_text()) == [versions]
+    first, *others = re.findall(r"- run: (.+)", workflow.read_text())
+    assert first == "make test PYTHON=python"
+    assert others[0] == "python -m pip install ." and all(one.startswith("soar ") for one in others[1:])
+
+
+def _supported(start: str) -> list[str]:
+    """Return what the classifiers that start so say is supported."""
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    return [one.rpartition(" ")[2] for one in classifiers if one.startswith(start)]
+
+
+def test_every_system_of_the_classifiers_has_a_job() -> None:
+    workflow = ROOT / ".github" / "workflows" / "test.yml"
+    if not workflow.exists():
+        pytest.skip("the sdist does not hold how the repository is run")
+    jobs = {"MacOS": "macos-latest", "Windows": "windows-latest", "Linux": "ubuntu-latest"}
+    assert all(jobs[system] in workflow.read_text() for system in _supported("Operating System ::"))
 
 
 def test_the_citation_agrees_with_the_metadata() -> None:

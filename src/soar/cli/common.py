@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 from pathlib import Path
 
 from soar.environment import DEVICES, choose_device
@@ -22,6 +23,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "seeds": (1, 100),
     "tflops": (1e-9, 1e9),
 }
+_WIDTH = 140
 # OpenMP crashes with tens of thousands of threads, and more than a few per core only slow it down.
 _THREADS = 64
 
@@ -75,3 +77,8 @@ def set_up_machine(arguments: argparse.Namespace) -> str:
 def mode(arguments: argparse.Namespace) -> Mode:
     """Return how progress is shown."""
     return "quiet" if arguments.quiet else "auto"
+
+
+def width() -> int:
+    """Return how many characters fit into a line of the terminal; COLUMNS overrides it."""
+    return shutil.get_terminal_size((_WIDTH, 24)).columns

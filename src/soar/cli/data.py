@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from soar.cli.common import width
 from soar.errors import UserError, printable
+from soar.text import beside
 
 DESCRIPTION = "List datasets, fetch their files, verify that they are whole."
 
@@ -57,14 +59,14 @@ def _list(arguments: argparse.Namespace) -> int:
     from soar.data.catalog import BUNDLED, DATASETS, FETCHABLE, holding
 
     for entry in DATASETS:
-        print(f"{entry.name:<21} {entry.description}")
+        print(beside(entry.name, entry.description, left=22, width=width()))
         if entry.name not in (*FETCHABLE, BUNDLED):
             continue
         held = holding(entry.name, arguments.root)
         size = sum(file.size for file in held.files) / 1e6
         here = printable(f"here, {held.folder}")
         absent = f"not here, {size:.0f} MB; soar data fetch {entry.name}"
-        print(f"{'':<21} {absent if held.missing() else here}")
+        print(beside("", absent if held.missing() else here, left=22, width=width()))
     return 0
 
 

@@ -49,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if code or arguments.plan:
         return code
-    links = [str(path) for path in link_runs(study, folder, arguments.cache).values()]
+    found = link_runs(study, folder, arguments.cache)
+    links = [str(path) for path in found.values()]
     examples = max(one.examples for row in study.rows for one in row.columns.values())
     flags = ["--examples", str(min(DIAGNOSED, examples)), "--device", arguments.device]
     flags += ["--root", str(arguments.root)] if arguments.root else []
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
             _call(diagnose, [link, *flags])
     _call(report, [*links, "--output", str(folder / DONE), *flags])
     if not arguments.quiet:
-        strong = f"soar evaluate {folder / 'n-fgsm'} --attacks standard"
+        strong = f"soar evaluate {found['N-FGSM']} --attacks standard"
         print(f"look at {folder / DONE}; attack harder with: {strong}")
     return 0
 

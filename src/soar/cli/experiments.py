@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soar import files
-from soar.cli.common import add_machine_flags, mode
+from soar.cli.common import add_machine_flags, mode, width
 from soar.environment import choose_device
 from soar.errors import printable
 
@@ -119,7 +119,7 @@ def carry_out(
     )
     if not arguments.quiet or arguments.plan:
         terminal.plan(
-            Console(width=None if Console().is_terminal else 140),
+            Console(width=width()),
             work.plan,
             room=room,
             begun=work.begun(),
@@ -163,7 +163,7 @@ def print_and_save(
 
     from soar.experiments.show import terminal
 
-    console = Console(record=True, width=None if Console().is_terminal else 140)
+    console = Console(record=True, width=width())
     terminal.table(console, result, marked=marked)
     terminal.claims(console, claims)
     result.save(path)

@@ -6,13 +6,16 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from soar.cli.common import width
 from soar.errors import UserError
+from soar.text import beside
 
 if TYPE_CHECKING:
     from soar.registry import Entry
 
 DESCRIPTION = "List objectives, attacks, suites, methods, models, datasets, recipes, studies or tables."
 _COST = "cost of an update: its operations, counted, in those of a PGD-10 update"
+_LEFT, _COST_WIDTH = 27, 6
 KINDS = ("objectives", "attacks", "suites", "methods", "models", "datasets", "recipes", "studies", "tables")
 
 
@@ -23,12 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the name and the description of each entry with its options below, and the cost of objectives."""
-    if arguments.kind == "objectives":
-        print(f"{'':<24} {_COST}")
-    for name, description, options in _rows(arguments.kind):
-        print(f"{name:<24} {description}")
+    wide, is_costed = width(), arguments.kind == "objectives"
+    left = _LEFT + (_COST_WIDTH if is_costed else 0)
+    if is_costed:
+        print(beside("", _COST, left=_LEFT, width=wide))
+    for label, description, options in _rows(arguments.kind):
+        print(beside(label, description, left=left, width=wide))
         if options:
-            print(f"{'':<24}   {options}")
+            print(beside("", options, left=_LEFT + 2, width=wide))
     return 0
 
 
@@ -49,7 +54,7 @@ def _rows(kind: str) -> Iterable[tuple[str, str, str]]:
     rows = [(entry.name, entry.description, _options(entry.build)) for entry in _registry(kind)]
     if kind == "objectives":
         # One by one, so that each is printed as soon as it is counted.
-        return ((name, f"{_cost(name)}  {description}", options) for name, description, options in rows)
+        return ((f"{name:<{_LEFT}}{_cost(name)}", text, options) for name, text, options in rows)
     return rows
 
 
@@ -79,7 +84,7 @@ def _cost(name: str) -> str:
     try:
         return f"{relative_work(name):.2f}"
     except UserError:  # it cannot be built without options that only the user knows
-        return "   -"
+        return f"{'-':>4}"
 
 
 def _options(build: Callable[..., Any]) -> str:

@@ -1,8 +1,10 @@
+# PYTHON_ARGCOMPLETE_OK
 """The `soar` command: run the module of a subcommand, and report mistakes in one line."""
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import warnings
@@ -14,6 +16,7 @@ from soar import __version__
 from soar.cli import (
     bench,
     certify,
+    completion,
     data,
     demo,
     diagnose,
@@ -59,12 +62,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 on success, 2 for a user's mistake, 128 + n for signal n, else 1.
     """
     words = sys.argv[1:] if argv is None else argv
+    for stream in (sys.stdout, sys.stderr):
+        # A pipe on Windows, or a terminal of another language, cannot take every letter.
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
     try:
         _check_text(words)
         parser = make_parser()
+        if completion.ASKED in os.environ:
+            completion.complete(parser, TAKES_FIELDS)
         arguments, rest = parser.parse_known_args(words)
-        if rest and arguments.command not in TAKES_FIELDS:
-            raise _unknown_flag(parser, arguments.command, rest[0])
+        _check_rest(parser, arguments, rest)
         arguments.fields = rest
         check_numbers(arguments)
         with warnings.catch_warnings(), _determined(arguments):
@@ -115,7 +123,13 @@ def _say(text: str) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports a wrong call in one line, like every other mistake."""
+    """Reports a wrong call in one line, like every other mistake, and suggests what may have been meant."""
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            flag = f" {action.option_strings[0]}" if action.option_strings else ""
+            kind = "value" if flag else action.dest
+            raise unknown(kind, value, action.choices, f"{self.prog}{flag}")
 
     def error(self, message: str) -> NoReturn:
         _say(f"{message} (see {self.prog} --help)")
@@ -130,7 +144,7 @@ def make_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"soar {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, module in COMMANDS.items():
         command = commands.add_parser(
             name,
@@ -144,8 +158,24 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _unknown_flag(parser: argparse.ArgumentParser, command: str, got: str) -> UserError:
-    """Return an error that suggests the closest flag."""
-    actions = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-    known = [flag for flag in actions[0].choices[command]._option_string_actions if flag.startswith("--")]
-    return unknown("argument", got, known, f"soar {command}")
+def _check_rest(parser: argparse.ArgumentParser, arguments: argparse.Namespace, rest: Sequence[str]) -> None:
+    """Check what no parser took: only fields of a recipe may follow, and only some commands."""
+    place, last = [parser.prog], parser
+    while branches := [a for a in last._actions if isinstance(a, argparse._SubParsersAction)]:
+        chosen = getattr(arguments, branches[0].dest)
+        if chosen is None:
+            break
+        place.append(chosen)
+        last = branches[0].choices[chosen]
+    known = [flag for flag in last._option_string_actions if flag.startswith("--")]
+    if arguments.command in TAKES_FIELDS:
+        if rest:
+            from soar.recipes.overrides import full_name
+
+            for word in rest:
+                if word.startswith("--"):
+                    full_name(word[2:].partition("=")[0].replace("-", "_"), known)
+    elif rest:
+        raise unknown("argument", rest[0], known, " ".join(place))
+    elif arguments.command is None:
+        parser.error("the following arguments are required: COMMAND")

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soar.cli.common import set_up_machine
+from soar.cli.common import set_up_machine, width
 from soar.errors import UserError
-from soar.text import duration, percent
+from soar.text import beside, duration, percent
 
 if TYPE_CHECKING:
     from soar.cost.training import TrainingCost
@@ -50,7 +50,7 @@ def print_plan(arguments: argparse.Namespace, recipe: Recipe) -> None:
         cost, origin = _measured(trainer, arguments)
         if world.is_main:
             for name, text in _rows(recipe, trainer, cost, origin, start):
-                print(f"{name:<12}{text}")
+                print(beside(name, text, left=12, width=width()))
 
 
 def _without_missing_start(recipe: Recipe) -> tuple[Recipe, str]:

@@ -85,7 +85,10 @@ def show(result: Result, study: Experiment, folder: Path, cache: Path) -> None:
 
 
 def link_runs(study: Experiment, folder: Path, cache: Path) -> dict[str, Path]:
-    """Make a link to the first seed's run of every row, and return those of runs that are there."""
+    """Make a link to the first seed's run of every row, and return those of runs that are there.
+
+    Where links need a permission, as on Windows, the run itself is returned.
+    """
     from soar.experiments.cache import Cache
     from soar.experiments.loading import folder_name
 
@@ -100,5 +103,8 @@ def link_runs(study: Experiment, folder: Path, cache: Path) -> dict[str, Path]:
         if link.is_symlink():
             link.unlink()
         if not link.exists():
-            link.symlink_to(os.path.relpath(run, folder), target_is_directory=True)
+            try:
+                link.symlink_to(os.path.relpath(run, folder), target_is_directory=True)
+            except OSError:
+                links[row.name] = run
     return links

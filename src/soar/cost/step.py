@@ -151,7 +151,7 @@ def _growth(prepare: Callable[..., Callable[[], Any]], arguments: tuple[Any, ...
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 2**16)
         work = prepare(*arguments)
         # Linux resets the peak so far, which importing torch may have set.
-        Path("/proc/self/clear_refs").write_text("5")
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
         before = _status("VmRSS")
         work()
         return _status("VmHWM") - before
@@ -161,5 +161,7 @@ def _growth(prepare: Callable[..., Callable[[], Any]], arguments: tuple[Any, ...
 
 def _status(name: str) -> float:
     """Return an entry of the kernel's status of this process, in MiB."""
-    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    lines = dict(
+        line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    )
     return int(lines[name].split()[0]) / 2**10

@@ -63,7 +63,9 @@ def download(url: str, part: Path, limit: int, mode: Mode = "quiet") -> None:
             raise _given_up(part, f"{url}: announces {end} bytes, allowed are at most {limit}")
         with (
             part.open("ab") as stream,
-            Progress(_chunks(end or 0), part.stem, mode, done=_chunks(have), unit="MiB") as progress,
+            Progress(
+                None if end is None else _chunks(end), part.stem, mode, done=_chunks(have), unit="MiB"
+            ) as progress,
         ):
             stream.truncate(have)
             while piece := _read(response, url):

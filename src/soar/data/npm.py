@@ -59,7 +59,7 @@ def _pack(folder: Path) -> Path:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
         errors="replace",
         check=False,
     )

@@ -88,7 +88,7 @@ class Journal:
         lines = [_line([self._fingerprint, label, index, *row]) for index, row in found.items()]
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a") as file:
+            with self._path.open("a", encoding="utf-8") as file:
                 # An earlier process may have been killed in the middle of the last line.
                 is_cut = not self._has_begun and file.tell()
                 file.write("\n" * bool(is_cut) + "".join(lines))
@@ -100,7 +100,7 @@ class Journal:
 
     def _read(self, file: Path) -> None:
         try:
-            text = file.read_text(errors="replace")
+            text = file.read_text(encoding="utf-8", errors="replace")
         except OSError as error:
             warnings.warn(f"{file}: not used, it cannot be read ({reason_of(error)})", stacklevel=3)
             return

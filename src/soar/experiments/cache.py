@@ -140,7 +140,7 @@ class Cache:
 def validation_scores(run: Path) -> dict[str, float]:
     """Return clean and robust accuracy on held-out images of a run's best checkpoint, where there are any."""
     best = checkpoints.best(run)
-    scores = json.loads((best / "state.json").read_text())["best"] if best else None
+    scores = json.loads((best / "state.json").read_text(encoding="utf-8"))["best"] if best else None
     return {name: value for name, value in (scores or {}).items() if value is not None}
 
 

@@ -10,7 +10,7 @@ from soar.recipes import Recipe
 from soar.runs import start_weights
 
 _WITHOUT_EFFECT = ("save_minutes", "save_steps", "num_workers")
-_WITHOUT_EFFECT_WHEN_OFF = ("deterministic", "sync_batch_norm")
+_WITHOUT_EFFECT_WHEN_OFF = ("compile", "deterministic", "sync_batch_norm")
 
 
 def recipe_hash(recipe: Recipe, start: str = "") -> str:

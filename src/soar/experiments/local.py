@@ -19,6 +19,9 @@ import msgspec
 from soar.experiments.jobs import Ending, Event, Job, JobQueue
 
 _ENV = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+# What asks a worker to save and end. On Windows SIGTERM would end it at once, and Ctrl-Break goes to a group.
+_STOP = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
+_GROUP = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 
 class Local:
@@ -95,10 +98,11 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
             errors="replace",
-            env=os.environ | dict.fromkeys(_ENV, str(threads)),
+            env=os.environ | dict.fromkeys(_ENV, str(threads)) | {"PYTHONUTF8": "1"},
             start_new_session=True,
+            creationflags=_GROUP,
         )
         threading.Thread(target=self._read, args=(news,), daemon=True).start()
 
@@ -128,8 +132,8 @@ class _Worker:
 
     def _reason(self, code: int) -> str:
         if code < 0:
-            hint = " (out of memory?)" if code == -signal.SIGKILL else ""
-            return f"its process was ended by {signal.Signals(-code).name}{hint}"
+            name = signal.Signals(-code).name
+            return f"its process was ended by {name}{' (out of memory?)' if name == 'SIGKILL' else ''}"
         if code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
             return "its process was asked to stop; the same command goes on from there"
         mistakes = [line for line in self._last if line.startswith("soar: ")]
@@ -146,7 +150,7 @@ def _stop(workers: Sequence[_Worker]) -> None:
     """Ask workers to save and end, and wait for them; a second interrupt ends them at once."""
     try:
         for worker in workers:
-            worker.process.terminate()
+            worker.process.send_signal(_STOP)
         for worker in workers:
             worker.process.wait()
     except KeyboardInterrupt:

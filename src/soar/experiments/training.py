@@ -82,7 +82,9 @@ def _train_together(run: Run, payload: dict[str, Any], log: Log) -> None:
     command += ["--resume", str(run.path), "--device", payload["device"]]
     command += ["--root", payload["root"]] if payload.get("root") else []
     last: deque[str] = deque(maxlen=200)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
+    ) as process:
         assert process.stdout is not None
         try:
             for line in process.stdout:

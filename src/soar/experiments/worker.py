@@ -45,7 +45,8 @@ def main() -> int:
     Returns:
         0 when it is done, 2 for a mistake of the user's, 128 + n for signal n.
     """
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, getattr(signal, "SIGBREAK", signal.SIGTERM)):
+        signal.signal(number, _interrupt)
     output = _Output(sys.stdout)
     log = partial(print, file=output)
     warnings.showwarning = lambda message, *_: log(f"warning: {message}")
@@ -61,7 +62,7 @@ def main() -> int:
         print(f"soar: {printable(where + reason_of(error))}; the same command goes on", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
-        return 128 + (signal.SIGTERM if "SIGTERM" in interrupt.args else signal.SIGINT)
+        return 128 + (signal.SIGTERM if {"SIGTERM", "SIGBREAK"} & {*interrupt.args} else signal.SIGINT)
     return 0
 
 
@@ -97,7 +98,7 @@ class _Output(io.TextIOBase):
             self._stream.flush()
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
         return len(text)
 
 

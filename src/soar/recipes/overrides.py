@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import MISSING
 from itertools import pairwise
 from typing import Any
@@ -102,11 +102,18 @@ def flat(table: dict[str, Any], prefix: str = "") -> Overrides:
     return found
 
 
-def full_name(name: str) -> str:
+def full_name(name: str, own: Iterable[str] = ()) -> str:
     """Return the full name of a field from the name of a flag.
 
     The last part of a name is enough for fields of `training`, `threat` and `data`. Others would be
     ambiguous: `--steps` could mean the attack that trains or the attack that validates.
+
+    Args:
+        name: the flag without its dashes
+        own: flags of the command, which the error may suggest, too
+
+    Raises:
+        UserError: if no field, or more than one, is meant
 
     >>> full_name("lr"), full_name("model"), full_name("batch_size")
     ('training.lr', 'model.name', 'training.batch_size')
@@ -123,10 +130,14 @@ def full_name(name: str) -> str:
     longer = [f"--{field}" for field in known if field.rpartition(".")[2] == name and name != "name"]
     if longer:
         raise UserError(f"--{name} is not clear; write {' or '.join(longer)}, or --objective.{name}")
+    raise unknown("flag", f"--{name}", [*flags(), *own], "a recipe's field")
+
+
+def flags() -> list[str]:
+    """Return every flag that sets a field, by its full name and by what may stand for it."""
     short = [one for section in _SHORT_SECTIONS for one in SECTIONS[section].__dataclass_fields__]
-    raise unknown(
-        "flag", f"--{name}", [f"--{one}" for one in {*known, *short, *OPEN_SECTIONS}], "a recipe's field"
-    )
+    names = {*all_fields(), *short, *OPEN_SECTIONS} - {"name"}
+    return sorted(f"--{name}" for name in names)
 
 
 def all_fields() -> list[str]:

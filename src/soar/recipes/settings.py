@@ -67,8 +67,11 @@ class TrainingSettings:
     ema_decay: Share | None = None
     """Keep an exponential moving average of the weights, and validate and select that."""
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
-    """bfloat16 is automatic mixed precision; differences of gradients stay in float32. "auto" uses it where
-    the processor computes it."""
+    """bfloat16 is automatic mixed precision; curvature and differences of gradients stay in float32. "auto"
+    uses it where the processor computes it."""
+    compile: bool = False
+    """Compile the passes of inner attacks by torch.compile: slow at first, then somewhat faster. On a CPU it
+    needs a C++ compiler."""
     deterministic: bool = False
     """Use only operations that give the same bits at every run, which on a GPU are slower."""
     sync_batch_norm: bool = False

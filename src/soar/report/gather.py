@@ -106,7 +106,7 @@ def gather(
         ),
         surfaces=cache.get("surfaces", tuple[Surface, ...], partial(measure_surfaces, quick)),
         class_outcomes=class_outcomes(found, len(target.class_names), found.predictions(WORST)),
-        recipe=(run.path / "recipe.toml").read_text(),
+        recipe=(run.path / "recipe.toml").read_text(encoding="utf-8"),
         commands=repeat_commands(
             run.path, environment, found, is_diagnosed=diagnosis is not None, certificates=certificates
         ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import signal
 import threading
 from dataclasses import dataclass
@@ -16,7 +15,9 @@ from soar.text import percent
 _MEMORY = 0.95
 # Gradients of an untrained network point anywhere: before this mean a fall means nothing.
 _LEAST_ALIGNMENT = 0.25
-_WATCHED = (signal.SIGINT, signal.SIGTERM)
+# The last exists on Windows only, where it is what another process can send.
+_NAMES = ("SIGINT", "SIGTERM", "SIGBREAK")
+_WATCHED = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
 
 
 @dataclass
@@ -100,7 +101,7 @@ class Guards:
 
 
 class StopRequest:
-    """Turn SIGINT and SIGTERM into a flag that a loop checks when it can stop.
+    """Turn SIGINT, SIGTERM and, on Windows, SIGBREAK into a flag that a loop checks when it can stop.
 
     A second signal has its usual effect. Outside the main thread, where Python allows no handlers, the flag
     stays unset.
@@ -128,4 +129,4 @@ class StopRequest:
             self.signal = signal.Signals(number).name
             return
         self.__exit__()
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)

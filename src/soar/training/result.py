@@ -72,7 +72,7 @@ class Outcome(NamedTuple):
         if not path.exists():
             return None
         try:
-            return Outcome(**json.loads(path.read_text()))
+            return Outcome(**json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError):
             raise UserError(
                 f"{path}: damaged; remove it, and the training goes on or is seen to be over"

@@ -60,7 +60,7 @@ class MetricsFile:
 
     def _keep(self, rows: int) -> None:
         if self.path.exists():
-            with self.path.open() as file:
+            with self.path.open(encoding="utf-8") as file:
                 kept = list(islice(file, rows))
             if len(kept) < rows:
                 raise UserError(

@@ -18,8 +18,10 @@ from soar.environment import computes_bfloat16
 from soar.errors import UserError
 from soar.model_state import placement
 from soar.objectives.inner_passes import statistics
+from soar.prediction import StandIn, attacking_by
 from soar.recipes.settings import TrainingSettings
 from soar.training import schedules
+from soar.training.compiled import compiled
 from soar.training.muon import Muon
 from soar.training.weights import Average, decay_groups, memory_layout, perturbed_weights
 
@@ -70,6 +72,10 @@ class Updates:
         decay = settings.ema_decay
         self.average = None if decay is None else Average(objective.model, decay)
         self.wrapped: nn.Module | DistributedDataParallel = objective
+        self._stand_in: StandIn | None = None
+        if settings.compile:
+            faster = compiled(objective.model, device)
+            self._stand_in = StandIn(objective.model, faster, self.micro_batch)
 
     @property
     def judged_model(self) -> nn.Module:
@@ -171,7 +177,7 @@ class Updates:
         figures: list[dict[str, Tensor]] = []
         for place, (images, labels, identities) in enumerate(parts, start=1):
             with self._synchronizing(place == number):
-                with self._precision():
+                with self._precision(), attacking_by(self._stand_in):
                     output = self.wrapped(images, labels, identities, step)
                 (output.loss / number).backward()
             accuracy = (output.logits.argmax(dim=1) == labels).float().mean()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from soar.experiments.show.text import lines, missing, number
-from soar.text import duration, percent
+from soar.text import beside, duration, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,31 +40,34 @@ def plan(
         obstacles: what cannot be measured and why, a line each
         whole: name every job, not only the first training runs
     """
+
+    def line(label: str, text: str, style: str = "") -> None:
+        _print(console, beside(label, text, left=_LEFT, width=console.width), style, wrap=False)
+
     for kind, heading, noun in (("train", "to train", "network"), ("measure", "to measure", "number")):
         jobs = [job for job in planned.todo if job.kind == kind]
         if kind == "measure" and not any(job.kind == kind for job in (*jobs, *planned.there)):
             continue
         seconds = sum(job.seconds for job in jobs)
         time = f", about {duration(seconds)} on one core" if seconds else ""
-        _print(console, f"{heading:<{_LEFT}}{_count(len(jobs), noun)}{time}", "bold")
+        line(heading, f"{_count(len(jobs), noun)}{time}", "bold")
         listed = jobs if whole else jobs[:_LISTED] if kind == "train" else []
         for job in listed:
             notes = [duration(job.seconds)] if job.seconds else []
             notes += ["resumed"] if job.key in begun else []
             known = f" ({', '.join(notes)})" if notes else ""
             about = f": {job.about}" if job.about else ""
-            _print(console, f"{'':<{_LEFT}}{job.title}{known}{about}", wrap=False)
+            line("", f"{job.title}{known}{about}")
         if kind == "train" and len(listed) < len(jobs):
-            _print(console, f"{'':<{_LEFT}}and {len(jobs) - len(listed)} more, named by --plan", "dim")
-    _print(console, f"{'already there':<{_LEFT}}{_inventory(planned.there)}", "bold")
-    for k, line in enumerate(obstacles):
-        text = f"{'' if k else 'not possible':<{_LEFT}}{line}"
-        _print(console, textwrap.fill(text, console.width, subsequent_indent=" " * _LEFT), "yellow")
+            line("", f"and {len(jobs) - len(listed)} more, named by --plan", "dim")
+    line("already there", _inventory(planned.there), "bold")
+    for k, obstacle in enumerate(obstacles):
+        line("" if k else "not possible", obstacle, "yellow")
     if planned.todo:
         at_once = "one job at a time" if room == 1 else f"{room} jobs at once"
         time = f"about {duration(planned.seconds(room))}, " if planned.work else ""
         known = f"; timed by {_count(planned.timed_by, 'job')} done before" if planned.timed_by else ""
-        _print(console, f"{'together':<{_LEFT}}{time}{at_once}{known}", "bold")
+        line("together", f"{time}{at_once}{known}", "bold")
 
 
 def table(console: Console, result: Result, *, marked: Sequence[str] = ()) -> None:

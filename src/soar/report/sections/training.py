@@ -46,7 +46,7 @@ def read_metrics(path: Path) -> list[Row]:
         path: the file, which need not exist
     """
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
     return [row for row in map(_row, lines) if row]
