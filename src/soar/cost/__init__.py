@@ -109,7 +109,7 @@ def count_update(objective: Objective, x: Tensor, y: Tensor) -> PassCount:
         y: labels
     """
     with Counter(objective.model) as counter:
-        objective(x, y, torch.arange(len(y)), 0).loss.backward()
+        objective(x, y, torch.arange(len(y), device="cpu"), 0).loss.backward()
     return PassCount(counter.forwards, counter.backwards, counter.flop / _forward_flop(objective.model, x))
 
 

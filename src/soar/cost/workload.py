@@ -73,7 +73,7 @@ def build(objective: str | Mapping[str, Any], workload: Workload) -> tuple[Objec
         name = options.pop("name")
     shape = workload.image_shape
     model = models.build(workload.model, seed=0, image_shape=shape, options=dict(workload.options))
-    x = randomness.uniform(randomness.key(0, torch.arange(workload.batch_size), "bench"), shape)
+    x = randomness.uniform(randomness.key(0, torch.arange(workload.batch_size, device="cpu"), "bench"), shape)
     y, _ = sharpen(model, x)
     layout = memory_layout(model, torch.device("cpu"), channels_last=True)
     model.to(memory_format=layout)  # type: ignore[call-overload]

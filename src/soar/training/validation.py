@@ -107,5 +107,5 @@ def validate(
             progress=listener,
         )
         counts = [int(outcomes.correct.sum()), int(outcomes.robust.sum())]
-    clean, robust = torch.tensor(world.gather(counts)).sum(dim=0).tolist()
+    clean, robust = torch.tensor(world.gather(counts), device="cpu").sum(dim=0).tolist()
     return Scores(step, clean / len(split), None if threat is None else robust / len(split))
