@@ -209,7 +209,7 @@ def test_initial_weights_depend_on_the_seed_alone(packages: Path) -> None:
         ("timm:small:normalize=maybe", r"^model\.normalize: got 'maybe', expected True or False"),
         ("timm:broken", r"^model: timm:broken fails \(KeyError: 'weights'; __init__\.py, line"),
         ("timm:fixed", r"^model: timm:fixed takes images of 16 x 16, got 8 x 8; .* option img_size=8"),
-        ("robustbench:Allone", r"^unknown model of RobustBench 'Allone' \(model\); did you mean 'Alone'\?"),
+        ("robustbench:Alones", r"^unknown model of RobustBench 'Alones' \(model\); did you mean 'Alone'\?"),
         ("robustbench:Fetched", "^model: robustbench:Fetched downloads its weights when it is built"),
         ("robustbench:Alone:dataset=imagenet", "^model: 0 models of .*; say dataset=cifar10,threat=Linf$"),
         (

@@ -231,6 +231,7 @@ def external_model(arguments: argparse.Namespace, data: Dataset) -> tuple[nn.Mod
         UserError: if it cannot be built, or the weights are not its own
     """
     from soar import models
+    from soar.models.external import built_in_weights
     from soar.options import parse_spec
 
     if arguments.checkpoint is not None:
@@ -239,7 +240,7 @@ def external_model(arguments: argparse.Namespace, data: Dataset) -> tuple[nn.Mod
     classes, shape = len(data.classes), data.shape
     model = models.build(name, seed=0, num_classes=classes, image_shape=shape, options={**options})
     if arguments.weights is None:
-        built_in = models.built_in_weights(arguments.model)
+        built_in = built_in_weights(arguments.model)
         if built_in is None:
             # A model without training is legitimate, and some functions load weights themselves.
             text = f"no --weights: {arguments.model} keeps the weights that it is built with"

@@ -10,7 +10,7 @@ from torch import nn
 from soar import values
 from soar.errors import UserError, first_line, shown
 from soar.models.cnn import cnn6, cnn8
-from soar.models.external import build_external, built_in_weights, load_external_weights
+from soar.models.external import build_external, load_external_weights
 from soar.models.layers import STATISTICS, Statistics, standardize
 from soar.models.resnet import resnet10, resnet18
 from soar.models.wide_resnet import wide_resnet
@@ -71,7 +71,6 @@ __all__ = [
     "Statistics",
     "build",
     "build_external",
-    "built_in_weights",
     "cnn6",
     "cnn8",
     "load_external_weights",

@@ -112,7 +112,7 @@ def from_robustbench(
         name: of the model, such as "Carmon2019Unlabeled"
         classes: ignored; the model decides
         image_shape: ignored; the model decides
-        dataset: its data set, such as "cifar10", where several have a model of this name
+        dataset: its dataset, such as "cifar10", where several have a model of this name
         threat: its threat, such as "Linf", where it is in several lists
         options: arguments of the function that builds it
 
