@@ -115,7 +115,7 @@ model_dicts = {
 """
 
 X = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-COLORS = {"num_classes": 4, "image_shape": (3, 16, 16)}
+COLORS: dict[str, Any] = {"num_classes": 4, "image_shape": (3, 16, 16)}
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
         "robustbench.model_zoo.models",
     ):
         # Removed at the end, whatever the test imports.
-        monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, name, None)
         del sys.modules[name]
 
 
@@ -272,7 +272,7 @@ def test_a_library_that_cannot_be_imported_is_told_with_its_reason(packages: Pat
 @pytest.mark.parametrize("form", ["network", "whole", "run"])
 def test_weights_of_the_network_or_of_the_whole_are_loaded(packages: Path, tmp_path: Path, form: str) -> None:
     source, target = (models.build("timm:small", seed=seed, **COLORS).eval() for seed in (0, 1))
-    source.get_submodule("network.norm").running_mean.fill_(0.3)  # type: ignore[union-attr, operator]
+    source.get_submodule("network.norm").running_mean.fill_(0.3)  # type: ignore[operator]
     state = source.get_submodule("network").state_dict() if form == "network" else source.state_dict()
     if form == "whole":
         state = {name: x for name, x in state.items() if not name.startswith("normalization.")}
@@ -406,7 +406,7 @@ def test_the_command_line_records_the_file_of_a_folder_of_hugging_face(
     monkeypatch.chdir(tmp_path)
     images = tmp_path / "pictures.npz"
     pixels, labels = np.full((12, 16, 16, 3), 99, np.uint8), np.arange(12) % 4
-    some = {"x_train": pixels, "y_train": labels, "x_test": pixels, "y_test": labels}
+    some: dict[str, Any] = {"x_train": pixels, "y_train": labels, "x_test": pixels, "y_test": labels}
     np.savez(images, **some)
     flags = ["--data", str(images), "--eps", "0.1", "--attacks", "fgsm", "--output", "a.json"]
     assert main(["evaluate", "--model", f"hf:{folder}", *flags]) == 0

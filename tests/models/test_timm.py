@@ -126,7 +126,7 @@ def test_a_network_of_a_fixed_size_is_refused_for_others() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("kind", ["ViT", "ConvNext", "ResNet"])
 def test_networks_of_hugging_face_are_opened_evaluated_and_trained(kind: str, tmp_path: Path) -> None:
-    options: dict[str, Any] = {
+    options: dict[str, dict[str, Any]] = {
         "ViT": {
             "hidden_size": 32,
             "num_hidden_layers": 2,
@@ -137,8 +137,8 @@ def test_networks_of_hugging_face_are_opened_evaluated_and_trained(kind: str, tm
         },
         "ConvNext": {"hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1]},
         "ResNet": {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1]},
-    }[kind]
-    config = getattr(TRANSFORMERS, f"{kind}Config")(num_labels=5, **options)
+    }
+    config = getattr(TRANSFORMERS, f"{kind}Config")(num_labels=5, **options[kind])
     network = getattr(TRANSFORMERS, f"{kind}ForImageClassification")(config).eval()
     network.save_pretrained(tmp_path)
     (tmp_path / "preprocessor_config.json").write_text(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,10 +50,11 @@ def build_external(
     """
     path, given = parse_spec(spec, "model")
     library, _, name = path.partition(":")
-    if library in LIBRARIES:
-        build = partial(LIBRARIES[library], name, num_classes, image_shape)
-    else:
-        build = imported(path, "model")
+    build: Callable[..., Any] = (
+        partial(LIBRARIES[library], name, num_classes, image_shape)
+        if library in LIBRARIES
+        else imported(path, "model")
+    )
     keywords = {
         key: literal(value) if isinstance(value, str) else value
         for key, value in {**given, **(options or {})}.items()
