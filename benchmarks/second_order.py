@@ -51,14 +51,7 @@ class Remembered(SOAR):
             model, threat, penalty_fraction=penalty_fraction, batchnorm_stats="running", seed=seed
         )
         self.init = self.remembered = RememberedStart("pgd-1", 1.0, self.init.rest)
-
-    def get_extra_state(self) -> dict[str, Tensor]:
-        """Return the perturbations, for checkpoints."""
-        return {"points": self.remembered.moves.table}
-
-    def set_extra_state(self, state: dict[str, Tensor]) -> None:
-        """Restore the perturbations from a checkpoint."""
-        self.remembered.moves.table = state["points"].cpu()
+        self.moves = self.remembered.moves
 
 
 class RememberedStart(Start):

@@ -5,7 +5,8 @@ import torch
 from torch import Tensor, nn
 
 from soar.errors import UserError
-from soar.prediction import knowing, logits_of, predict
+from soar.prediction import LogitsOnly, find_logits, knowing, logits_of, predict
+from tests.attacks.problems import OUTPUTS
 
 X = torch.zeros(5, 1, 2, 3)
 
@@ -52,13 +53,28 @@ class Gives(nn.Module):
     "answer, message",
     [
         (torch.tensor(1.0), "model: got a single number as output, expected logits of shape"),
-        ({"logits": X}, "model: got a dict as output, expected a tensor of logits"),
-        (None, "model: got a NoneType as output, expected a tensor of logits"),
+        ({"out": X, "aux": X}, "^model: got a dict of out, aux as output, expected a tensor of logits"),
+        ({}, "^model: got a dict of nothing as output, expected a tensor of logits"),
+        ({"logits": None, "loss": X}, "^model: got a dict of logits, loss as output, expected a tensor"),
+        ({"logits": X}, r"^model: got outputs of shape \(5, 1, 2, 3\), expected logits of shape"),
+        (([X], X), "^model: got a tuple of list, Tensor as output, expected .* or the first of a tuple"),
+        ((), "^model: got a tuple of nothing as output"),
+        ([X], "^model: got a list as output, expected a tensor of logits"),
+        (torch.Size([1, 2]), "^model: got a Size of int, int as output"),
+        (None, "^model: got a NoneType as output, expected a tensor of logits"),
     ],
 )
 def test_what_is_not_a_batch_of_logits_is_refused(answer: object, message: str) -> None:
     with pytest.raises(UserError, match=message):
         predict(Gives(answer), X)
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_logits_are_found_among_other_outputs(kind: str) -> None:
+    logits = torch.rand(5, 3)
+    assert find_logits(OUTPUTS[kind](logits)) is logits
+    assert torch.equal(predict(Gives(OUTPUTS[kind](logits)), X), logits)
+    assert LogitsOnly(Gives(OUTPUTS[kind](logits)))(X) is logits
 
 
 def test_a_model_is_handed_a_copy_that_differentiates_to_what_was_kept() -> None:

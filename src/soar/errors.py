@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-_LONG = 20
+_LONG, _MANY = 20, 100
 _SHOWN = 60
 
 
@@ -117,8 +117,11 @@ def unknown(kind: str, got: object, allowed: Iterable[str], where: str) -> UserE
     names = sorted(allowed)
     close = difflib.get_close_matches(got, names, n=1) if isinstance(got, str) else []
     hint = f"; did you mean '{close[0]}'?" if close else "."
-    # A long list would bury the suggestion.
-    listed = "" if close and len(names) > _LONG else f" Allowed: {', '.join(names)}"
+    listed = f" Allowed: {', '.join(names)}"
+    if len(names) > _LONG and close:
+        listed = ""  # a long list would bury the suggestion
+    elif len(names) > _MANY:
+        listed = f" There are {len(names):,}, such as {', '.join(names[:_LONG])}"
     words = " ".join(got.split()) if isinstance(got, str) else ""
     quoted = f"'{words}'" if words.isprintable() and 0 < len(words) <= _SHOWN else shown(got)
     return UserError(f"unknown {kind} {quoted} ({where}){hint}{listed}")

@@ -12,7 +12,6 @@ import copy
 import inspect
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -21,7 +20,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
 from soar.errors import UserError
 from soar.model_state import probing
-from soar.prediction import logits_of
+from soar.prediction import find_logits, logits_of
 
 __all__ = ["fuse_batch_norm", "inference_copy"]
 
@@ -102,11 +101,13 @@ def fuse_batch_norm(model: nn.Module, sample: Tensor) -> nn.Module | None:
             copied = _frozen_copy(model)
             state = _generator_state(sample.device)
             # Clones, because a model may work in place.
-            logits, again = copied(sample.clone()), copied(sample.clone())
+            logits, again = (find_logits(copied(sample.clone())) for _ in range(2))
             is_fixed = torch.equal(state, _generator_state(sample.device)) and _are_same(logits, again)
             for layer, norm in pairs:
                 _merge(copied, layer, norm)
-            return copied if pairs and is_fixed and _are_same(logits, copied(sample.clone())) else None
+            if not (pairs and is_fixed):
+                return None
+            return copied if _are_same(logits, find_logits(copied(sample.clone()))) else None
         except Exception:  # any module may fail to be copied, traced, fused or called, in any way
             return None
 
@@ -189,9 +190,9 @@ def _agree(model: nn.Module, other: nn.Module, sample: Tensor) -> bool:
         return _are_same(logits_of(model, sample), logits_of(other, sample))
 
 
-def _are_same(logits: Any, others: Any) -> bool:
+def _are_same(logits: Tensor, others: Tensor) -> bool:
     """Return whether these are the same logits up to rounding; NaN is not the same."""
-    if not isinstance(logits, Tensor) or not logits.numel() or logits.shape != others.shape:
+    if not logits.numel() or logits.shape != others.shape:
         return False
     tolerance = 1e-12 if logits.dtype == torch.float64 else 1e-5
     return bool((logits - others).abs().max() <= tolerance * logits.abs().max())

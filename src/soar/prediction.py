@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -60,7 +60,7 @@ def logits_of(model: Callable[[Tensor], Any], x: Tensor) -> Tensor:
     batch, little beside a network's own activations.
 
     Args:
-        model: any module that maps images in [0, 1] to logits
+        model: any module that maps images in [0, 1] to logits, see `find_logits`
         x: images on its device, in its precision
 
     Raises:
@@ -80,11 +80,57 @@ def logits_of(model: Callable[[Tensor], Any], x: Tensor) -> Tensor:
             f"model: fails on {len(x)} images of shape {shape} ({first_line(error)});"
             " expected one that takes them"
         ) from error
-    logits = _check_logits(output, len(x))
+    logits = _check_logits(find_logits(output), len(x))
     highest, classes = _highest_label.get(), logits.shape[1]
     if highest >= classes:
         raise UserError(f"labels: got {highest}, expected 0 to {classes - 1} for {classes} classes")
     return logits
+
+
+def find_logits(output: object) -> Tensor:
+    """Return the logits in a model's output: the output itself, or its `logits`, or the first of a tuple.
+
+    Args:
+        output: a tensor, a tuple, or a dict or object with `logits`, such as a `ModelOutput` of Hugging Face
+
+    Raises:
+        UserError: if it has no tensor in that place
+
+    >>> find_logits({"loss": None, "logits": torch.ones(1, 2)}), find_logits((torch.ones(1, 2), "more"))
+    (tensor([[1., 1.]]), tensor([[1., 1.]]))
+    """
+    if isinstance(output, Tensor):
+        return output
+    found = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
+    if found is None and isinstance(output, tuple):
+        found = next(iter(output), None)
+    if isinstance(found, Tensor):
+        return found
+    got = f"a {type(output).__name__}"
+    if isinstance(output, Mapping):
+        got += f" of {', '.join(map(str, output)) or 'nothing'}"
+    elif isinstance(output, tuple):
+        got += f" of {', '.join(type(one).__name__ for one in output) or 'nothing'}"
+    raise UserError(
+        f"model: got {got} as output, expected a tensor of logits (examples, classes), one named 'logits' or"
+        " the first of a tuple; wrap the model in a module that returns only its logits"
+    )
+
+
+class LogitsOnly(nn.Module):
+    """A model that returns the tensor of its logits and nothing else.
+
+    Args:
+        model: any module whose outputs hold logits, see `find_logits`
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits."""
+        return find_logits(self.model(x))
 
 
 @contextmanager
@@ -137,21 +183,16 @@ def knowing(labels: Tensor) -> Iterator[None]:
         _highest_label.reset(token)
 
 
-def _check_logits(logits: object, count: int) -> Tensor:
-    """Check that a model's output is one row of logits for each image, whatever their values.
+def _check_logits(logits: Tensor, count: int) -> Tensor:
+    """Check that there is one row of logits for each image, whatever their values.
 
     Args:
-        logits: the model's output
+        logits: of the model's output
         count: the number of images
 
     Raises:
         UserError: if it is anything else
     """
-    if not isinstance(logits, Tensor):
-        raise UserError(
-            f"model: got a {type(logits).__name__} as output, expected a tensor of logits (examples,"
-            " classes); wrap the model in a module that returns only its logits"
-        )
     if logits.layout != torch.strided or logits.is_meta:
         raise UserError(
             f"model: got outputs of layout {logits.layout} on {logits.device}, expected an ordinary tensor of"
@@ -174,7 +215,7 @@ def _check_logits(logits: object, count: int) -> Tensor:
     return logits
 
 
-def checked_logits(logits: object, count: int) -> Tensor:
+def checked_logits(logits: Tensor, count: int) -> Tensor:
     """Check that a model's output is one row of finite logits for each image, and return it.
 
     Args:

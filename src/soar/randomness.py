@@ -40,7 +40,8 @@ def key(seed: int, index: Tensor | int, stream: str, step: Tensor | int = 0) -> 
     """
     digest = hashlib.blake2b(f"{seed}/{stream}".encode(), digest_size=8).digest()
     root = _signed(int.from_bytes(digest, "little"))
-    examples = torch.as_tensor(index, dtype=torch.int64).reshape(-1)
+    device = index.device if isinstance(index, Tensor) else "cpu"
+    examples = torch.as_tensor(index, dtype=torch.int64, device=device).reshape(-1)
     steps = torch.as_tensor(step, dtype=torch.int64, device=examples.device)
     by_example = _mix(_mix(examples + root) + root)
     return _mix(by_example ^ _mix(steps + _signed(_GOLDEN)))

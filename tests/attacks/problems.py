@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -94,6 +97,47 @@ class Normalized(nn.Module):
         x = x.sub_(0.5).div_(0.25) if self.in_place else (x - 0.5) / 0.25
         logits: Tensor = self.net(x)
         return logits
+
+
+class ModelOutput(OrderedDict[str, Any]):
+    """What networks of Hugging Face return: a dict, an object with fields, and nothing that is None."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class Outputs(NamedTuple):
+    """What some networks of torchvision return in training."""
+
+    aux: Tensor
+    logits: Tensor
+
+
+OUTPUTS: dict[str, Callable[[Tensor], Any]] = {
+    "ModelOutput": lambda logits: ModelOutput(logits=logits, hidden_states=(logits + 1,)),
+    "dict": lambda logits: {"features": -logits, "logits": logits},
+    "object": lambda logits: SimpleNamespace(loss=None, logits=logits),
+    "named tuple": lambda logits: Outputs(-logits, logits),
+    "tuple": lambda logits: (logits, -logits, None),
+}
+"""outputs that hold more than logits"""
+
+
+class Answering(nn.Module):
+    """A network with a batch norm whose output holds its logits in some way, or is them."""
+
+    def __init__(self, kind: str = "") -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.net = Plain()
+        self.wrap = OUTPUTS[kind] if kind else lambda logits: logits
+
+    def forward(self, pixel_values: Tensor, labels: Tensor | None = None) -> Any:
+        return self.wrap(self.net(pixel_values))
 
 
 class HalfInside(nn.Module):

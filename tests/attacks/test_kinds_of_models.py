@@ -13,7 +13,16 @@ from soar.attacks import ATTACKS, FAB, PGD, Attack, Outcomes, SimBA, Transfer, m
 from soar.attacks.transfer import transfer_points
 from soar.prediction import predict
 from soar.threat import L2, Linf, Threat
-from tests.attacks.problems import OTHER_KINDS, DoubleHead, HalfInside, Normalized, images, said
+from tests.attacks.problems import (
+    OTHER_KINDS,
+    OUTPUTS,
+    Answering,
+    DoubleHead,
+    HalfInside,
+    Normalized,
+    images,
+    said,
+)
 from tests.attacks.test_contract import SMALL
 
 THREATS: list[Threat] = [Linf("1/10"), L2("1/2")]
@@ -45,6 +54,16 @@ def test_a_model_that_works_in_place_is_attacked_like_one_that_does_not(name: st
     assert torch.equal(x, given), "the caller's images are left as they were"
     assert_same_outcomes(found, wanted)
     assert not wanted.robust.all(), "there is something to find"
+
+
+@for_attacks
+def test_a_model_whose_output_holds_more_than_logits_is_attacked_like_one_of_logits(name: str) -> None:
+    twin, x = Answering(), images(8).float()
+    y = said(twin, x)
+    wanted = run(twin, built(name, twin), THREATS[0], x, y, batch_size=3)
+    for kind in OUTPUTS:
+        model = Answering(kind)
+        assert_same_outcomes(run(model, built(name, model), THREATS[0], x, y, batch_size=3), wanted)
 
 
 def test_what_goes_around_the_engine_leaves_images_alone_too() -> None:

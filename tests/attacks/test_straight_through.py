@@ -11,6 +11,7 @@ from soar.attacks import straight_through
 from soar.errors import UserError
 from soar.prediction import predict
 from soar.threat import Linf
+from tests.attacks.problems import OUTPUTS, Answering
 from tests.evaluation.checks.made import SHAPE, Linear, images, shared
 
 
@@ -41,6 +42,13 @@ WAYS = ["round", "no grad", "in place", "detach", "numpy"]
 
 def defended(how: str = "round") -> nn.Sequential:
     return nn.Sequential(Rounded(how), Linear())
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_logits_are_found_among_other_outputs(kind: str) -> None:
+    model, x = Answering(kind), torch.rand(2, 1, 3, 4)
+    found = straight_through(nn.Sequential(Rounded(), model), {"0": None})(x)
+    assert torch.equal(found, Answering()(Rounded()(x)))
 
 
 def weight(model: nn.Sequential) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib.util
 from functools import partial
 from pathlib import Path
@@ -65,7 +64,7 @@ def test_the_next_visit_starts_where_the_last_one_ended_also_after_a_restart(thr
     objective(x, y, INDEX, 0)
     left = x + threat.radius * objective.remembered.moves.of(INDEX, tuple(x.shape[1:])).to(x.dtype)
     resumed = variants.Remembered(model, threat, seed=2)
-    resumed.set_extra_state(copy.deepcopy(objective.get_extra_state()))
+    resumed.load_state_dict(objective.state_dict())
     for one in (objective, resumed):
         where = {"index": INDEX, "seed": 2, "step": 1}
         points, gradient = one.init.find(model, threat, x, y, **where)

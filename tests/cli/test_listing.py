@@ -35,6 +35,7 @@ def test_everything_is_listed_with_a_description(kind: str, capsys: pytest.Captu
     }
     files = {"recipes": recipes.names(), "studies": studies(), "tables": list(tables())}
     expected = files[kind] if kind in files else [entry.name for entry in registries[kind]]
+    expected += ["timm:NAME", "hf:FOLDER", "robustbench:NAME"] if kind == "models" else []
     assert [line.split()[0] for line in lines] == expected
     assert all(len(line.split(maxsplit=1)[1]) > 15 for line in lines)
 

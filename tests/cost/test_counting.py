@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 from soar import attacks
-from soar.cost import Counter, count_objective, relative_work, run_unfooled
-from soar.cost.workload import THREAT, Workload, build
+from soar.cost import Counter, count_objective, count_update, relative_work, run_unfooled
+from soar.cost.workload import THREAT, Workload, build, sharpen
 from soar.errors import UserError
 from soar.objectives import OBJECTIVES
+from tests.attacks.problems import OUTPUTS, Answering, images
 
 
 def test_a_counter_counts_only_while_it_is_entered_and_leaves_no_hook() -> None:
@@ -23,6 +24,16 @@ def test_a_counter_counts_only_while_it_is_entered_and_leaves_no_hook() -> None:
     # Each product has 4 x 3 x 2 multiplications; backward, one is for the weights and one for the input.
     assert (counter.forwards, counter.backwards, counter.flop) == (2, 1, 4 * 2 * 24)
     assert not model._forward_hooks
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_passes_of_a_model_whose_output_holds_more_than_logits_are_counted(kind: str) -> None:
+    x, y = images(4).float(), torch.arange(4)
+    found = [count_update(OBJECTIVES["nfgsm"].build(Answering(each), THREAT), x, y) for each in ("", kind)]
+    assert found[0] == found[1] and found[0][:2] == (2, 2)
+    labels, handle = sharpen(Answering(kind), x)
+    with handle:
+        assert torch.equal(labels, Answering()(x).argmax(dim=1))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ import pytest
 import soar
 from soar import recipes
 from soar.cli.main import TAKES_FIELDS, main, make_parser
+from soar.models.libraries import LIBRARIES
 from tools.figures import command
 
 ROOT = Path(__file__).parents[2]
@@ -40,9 +41,11 @@ ONLY_PARSED_FLAGS = {
     "--device": "may name a GPU",
     "robustbench": "needs all of AutoAttack on CIFAR-10; tests/cli/test_export.py writes entries",
 }
+# Models of these need their library, and weights; tests/models builds them.
+LIBRARIES_ONLY_PARSED = tuple(f"{library}:" for library in LIBRARIES)
 PARTS_ONLY_PARSED = {"tightness": "takes the whole Hessian of a network; tests/tools/theory runs it"}
 # Libraries that a page may import although they cannot be had here.
-NOT_HERE = ("torchattacks", "timm", "torchvision", "ray")
+NOT_HERE = ("torchattacks", "timm", "torchvision", "transformers", "ray")
 FENCE = re.compile(r"^([ \t]*)(```+)[ \t]*(\w*)([^\n`]*)\n(.*?)^\1\2[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -90,9 +93,11 @@ def run_page(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_python(code: str, names: dict[str, object], where: str) -> None:
-    """Run a block; one that imports a library that cannot be had here is only compiled."""
+    """Run a block; one that imports a library that cannot be had here, or builds by it, is only compiled."""
     compiled = compile(code, where, "exec")
     if any(re.search(rf"^\s*(?:import|from) {name}\b", code, re.MULTILINE) for name in NOT_HERE):
+        return
+    if any(f'"{spec}' in code for spec in LIBRARIES_ONLY_PARSED):
         return
     with warnings.catch_warnings():
         # Other libraries use what is deprecated elsewhere; no reader is shown that.
@@ -171,7 +176,8 @@ def check_extras(words: Sequence[str], where: str) -> None:
 
 def _only_parsed(words: Sequence[str]) -> bool:
     named = any(tuple(words[: len(start)]) == start for start in ONLY_PARSED)
-    return named or any(flag in words for flag in ONLY_PARSED_FLAGS)
+    of_a_library = any(word.startswith(LIBRARIES_ONLY_PARSED) for word in words)
+    return named or of_a_library or any(flag in words for flag in ONLY_PARSED_FLAGS)
 
 
 def _under_torchrun(words: Sequence[str]) -> list[str]:

@@ -182,7 +182,7 @@ class Spoilt(nn.Module):
         (lambda z: z[:, :1], "model: got logits of 1 class, expected at least 2"),
         (lambda z: z * torch.nan, "NaN or infinite for 40 of 40 images"),
         (lambda z: z[:, 0], r"model: got outputs of shape \(40,\), expected logits"),
-        (lambda z: (z, z), "model: got a tuple as output, expected a tensor of logits"),
+        (lambda z: {"out": z}, "model: got a dict of out as output, expected a tensor of logits"),
     ],
 )
 def test_answers_that_cannot_be_evaluated_are_refused(change: Callable[[Tensor], Any], message: str) -> None:

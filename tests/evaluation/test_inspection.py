@@ -131,11 +131,11 @@ def refused(outputs: object, labels: Tensor | None = None) -> str:
 
 def test_outputs_that_are_not_logits_are_refused() -> None:
     a_tensor = (
-        "expected a tensor of logits (examples, classes);"
+        "expected a tensor of logits (examples, classes), one named 'logits' or the first of a tuple;"
         " wrap the model in a module that returns only its logits"
     )
-    assert refused((torch.zeros(6, 4),)) == f"model: got a tuple as output, {a_tensor}"
-    assert refused({"logits": 0}) == f"model: got a dict as output, {a_tensor}"
+    assert refused(([], torch.zeros(6, 4))) == f"model: got a tuple of list, Tensor as output, {a_tensor}"
+    assert refused({"logits": 0}) == f"model: got a dict of logits as output, {a_tensor}"
     expected = "expected logits of shape (examples, classes)"
     assert refused(torch.zeros(6, 4, 1, 1)) == f"model: got outputs of shape (6, 4, 1, 1), {expected}"
     assert refused(torch.zeros(6)) == f"model: got outputs of shape (6,), {expected}"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import soar
 from soar.prediction import predict
-from tests.attacks.problems import OTHER_KINDS, Normalized, Plain, images, scripted
+from tests.attacks.problems import OTHER_KINDS, OUTPUTS, Answering, Normalized, Plain, images, scripted
 from tests.attacks.test_contract import SMALL
 
 # PyTorch warns of this where a compiled model is copied or called; as an error it would hide what follows.
@@ -37,6 +37,34 @@ def test_a_model_that_works_in_place_gets_the_results_of_one_that_does_not() -> 
         assert torch.equal(one.robust, other.robust) and torch.equal(one.forward, other.forward), one.label
     assert found[0].notes == found[1].notes == () and not found[0].survivors("worst case").all()
     assert told[0].checks == told[1].checks
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_a_model_whose_output_holds_more_than_logits_gets_the_results_of_one_of_logits(kind: str) -> None:
+    x, attacks = images(6).float(), [*ATTACKS, "rand:steps=3,samples=2"]
+    y = predict(Answering(), x).argmax(dim=1)
+    models = Answering(), Answering(kind)
+    one, other = (soar.evaluate(model, (x, y), THREAT, attacks, batch_size=3) for model in models)
+    for mine, its in zip(one.attacks, other.attacks, strict=True):
+        assert torch.equal(mine.robust, its.robust) and torch.equal(mine.forward, its.forward), mine.label
+    assert one.notes == other.notes == () and not one.survivors("worst case").all()
+    for method, threat in (
+        ("crown", soar.Linf(0.02)),
+        ("ibp", soar.Linf(0.001)),
+        ("smoothing", soar.L2(0.1)),
+    ):
+        sure = [soar.certify(model, (x, y), threat, method) for model in models]
+        assert torch.equal(sure[0].certified, sure[1].certified)
+    first, second = (soar.attack(model, x, y, THREAT) for model in models)
+    assert torch.equal(first.adversarial, second.adversarial)
+
+
+@pytest.mark.parametrize("kind", ["ModelOutput", "tuple"])
+def test_a_model_whose_output_holds_more_than_logits_is_diagnosed_like_one_of_logits(kind: str) -> None:
+    x = images(4).float()
+    y = predict(Answering(), x).argmax(dim=1)
+    one, other = (soar.diagnose(Answering(each), (x, y), THREAT, batch_size=3) for each in ("", kind))
+    assert one.checks == other.checks and all(check.was_run for check in one.checks)
 
 
 @pytest.mark.parametrize("fast", [True, False])

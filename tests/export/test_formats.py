@@ -10,6 +10,7 @@ import torch
 import soar
 from soar.errors import UserError
 from soar.export import ExportedFile, to_onnx, to_torch_export, to_torchscript
+from tests.attacks.problems import Answering
 from tests.export.problems import BUILT, Branching, Stubborn, built
 
 FORMATS = {"onnx": to_onnx, "torchscript": to_torchscript, "torch-export": to_torch_export}
@@ -30,6 +31,19 @@ def test_every_model_is_exported_and_left_as_it_was(kind: str, name: str, tmp_pa
     assert model.training and all(parameter.requires_grad for parameter in model.parameters())
     for key, value in model.state_dict().items():
         assert torch.equal(before[key], value), key
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.load` is deprecated")
+@pytest.mark.parametrize("output", ["dict", "tuple"])
+@pytest.mark.parametrize("kind", ["torchscript", "torch-export"])
+def test_of_an_output_that_holds_more_than_logits_they_alone_are_exported(
+    kind: str, output: str, tmp_path: Path
+) -> None:
+    x = torch.rand(3, 1, 3, 4, generator=torch.Generator().manual_seed(0))
+    assert FORMATS[kind](Answering(output), tmp_path / "net", x).difference < 1e-5
+    file = tmp_path / "net"
+    opened = torch.jit.load(file) if kind == "torchscript" else torch.export.load(file).module()
+    torch.testing.assert_close(opened(x), Answering()(x))
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from soar import models
-from soar.fuse import inference_copy
+from soar.fuse import fuse_batch_norm, inference_copy
+from soar.prediction import logits_of
+from tests.attacks.problems import OUTPUTS, Answering, images
 
 
 def test_a_copy_is_fused_stored_anew_and_predicts_the_same() -> None:
@@ -23,6 +25,18 @@ def test_a_copy_is_fused_stored_anew_and_predicts_the_same() -> None:
         torch.testing.assert_close(quick(x), model.eval()(x), rtol=1e-4, atol=1e-5)
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name]) and value.stride() == before[name].stride()
+
+
+# Objects of any class cannot be traced, so their networks are not fused.
+@pytest.mark.parametrize("kind", [kind for kind in OUTPUTS if kind != "object"])
+def test_a_model_whose_output_holds_more_than_logits_is_copied_like_one_of_logits(kind: str) -> None:
+    x = images(4).float()
+    model, plain = Answering(kind), Answering()
+    assert fuse_batch_norm(model, x) is not None
+    quick = inference_copy(model, x)
+    assert type(quick.get_submodule("net.1")) is nn.Identity
+    with torch.no_grad():
+        assert torch.equal(logits_of(quick, x), inference_copy(plain, x)(x))
 
 
 @pytest.mark.parametrize("activation", ["silu", "gelu", "softplus"])

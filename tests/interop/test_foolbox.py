@@ -8,7 +8,7 @@ from soar.attacks import run
 from soar.errors import UserError
 from soar.interop import from_foolbox
 from soar.threat import L2, Linf
-from tests.attacks.problems import TinyNet, images, said
+from tests.attacks.problems import OUTPUTS, Answering, TinyNet, images, said
 from tests.interop.libraries import Counted, falls, library, middle_radius, problem
 
 foolbox = library("foolbox")
@@ -31,6 +31,16 @@ def test_its_passes_are_those_that_the_model_sees() -> None:
     run(model, external, Linf(0.01), x, y)
     # Four steps, and a prediction of the result.
     assert (counted.forwards, counted.backwards) == (6 * 5, 6 * 4)
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_logits_are_found_among_other_outputs(kind: str) -> None:
+    model, twin, x = Answering(kind), Answering(), images(6).float()
+    y = said(twin, x)
+    attack = foolbox.attacks.LinfPGD(steps=4)
+    found, wanted = (run(one, from_foolbox(attack, one), Linf(0.1), x, y) for one in (model, twin))
+    assert torch.equal(found.adversarial, wanted.adversarial) and not wanted.robust.all()
+    assert torch.equal(found.backward, wanted.backward) and found.backward.sum() == 4 * 6
 
 
 def test_a_minimum_norm_attack_is_cut_to_the_ball() -> None:

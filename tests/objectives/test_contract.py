@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from soar.errors import UserError
 from soar.objectives import MMA, OBJECTIVES, PGI, Adversarial, Objective, Output, Standard, check_objective
+from soar.objectives.memory import Memory
 from soar.registry import Entry
 from soar.threat import Linf
-from tests.attacks.problems import TinyNet, images, said
+from tests.attacks.problems import SHAPE, TinyNet, images, said
 
 
 @pytest.mark.parametrize("entry", list(OBJECTIVES), ids=lambda entry: entry.name)
@@ -157,3 +159,31 @@ def test_a_threat_is_no_number() -> None:
     number: Any = 8 / 255
     with pytest.raises(UserError, match=r"threat: got 0\.03"):
         Adversarial(TinyNet(), number)
+
+
+class Seen(Standard):
+    """Notes where the indices are that it computes with."""
+
+    def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
+        self.seen = index
+        return Output(x.sum(), x, {})
+
+
+def test_an_index_from_another_device_is_taken_to_the_images() -> None:
+    objective = Seen(TinyNet())
+    objective(images(2), torch.tensor([0, 1]))
+    with FakeTensorMode():
+        # These tensors say that they are on a GPU, and have no numbers.
+        x, y = torch.zeros(2, *SHAPE, device="cuda"), torch.zeros(2, dtype=torch.int64, device="cuda")
+        for device in ("cpu", "cuda"):
+            objective(x, y, torch.zeros(2, dtype=torch.int64, device=device), 0)
+            assert objective.seen.device.type == "cuda"
+        objective(x, y)
+        assert objective.seen.device.type == "cuda"
+
+
+def test_a_memory_answers_on_the_device_of_the_index() -> None:
+    with FakeTensorMode():
+        memory = Memory()
+        index = torch.zeros(2, dtype=torch.int64, device="cuda")
+        assert memory.table.device.type == "cpu" and memory.of(index, (3,)).device.type == "cuda"

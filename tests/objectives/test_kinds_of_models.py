@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from soar.errors import UserError
 from soar.objectives import OBJECTIVES
 from soar.threat import L2, Linf, Threat
-from tests.attacks.problems import Autocast, DoubleHead, Normalized, images
+from tests.attacks.problems import OUTPUTS, Answering, Autocast, DoubleHead, Normalized, images
 
 for_objectives = pytest.mark.parametrize("name", [one.name for one in OBJECTIVES])
 
@@ -32,6 +32,20 @@ def test_a_model_that_works_in_place_is_trained_like_one_that_does_not(name: str
     assert torch.equal(x, given), "the caller's images are left as they were"
     assert torch.equal(*losses)
     assert all(one is not None and torch.equal(one, other) for one, other in zip(*slopes, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:.* on a model with BatchNorm")
+@for_objectives
+def test_a_model_whose_output_holds_more_than_logits_is_trained_like_one_of_logits(name: str) -> None:
+    def trained(kind: str) -> list[Tensor]:
+        model = Answering(kind)
+        found = OBJECTIVES[name].build(model, Linf("1/10"))(X, Y, INDEX)
+        found.loss.backward()
+        return [found.loss, found.logits, *(weight.grad for weight in model.parameters())]
+
+    wanted = trained("")
+    for kind in OUTPUTS:
+        assert all(map(torch.equal, trained(kind), wanted)), kind
 
 
 @pytest.mark.parametrize("options", [{"hvp": "exact"}, {"hvp": "finite-difference"}, {"init": "zero"}])
@@ -102,8 +116,8 @@ BOUNDED = {"got outputs of type torch.int64": "torch's `long`", "fails on 6 imag
 @pytest.mark.parametrize(
     "change, message",
     [
-        (lambda z: (z, z), "got a tuple as output, expected a tensor of logits .* returns only its logits"),
-        (lambda z: {"logits": z}, "got a dict as output"),
+        (lambda z: [z], "got a list as output, expected a tensor of logits .* returns only its logits"),
+        (lambda z: {"scores": z}, "got a dict of scores as output"),
         (lambda z: None, "got a NoneType as output"),
         (lambda z: z[:3], "got 3 rows of logits for 6 images"),
         (lambda z: z[:, :1], "got logits of 1 class"),

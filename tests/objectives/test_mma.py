@@ -259,7 +259,7 @@ def test_an_interrupted_training_resumes_with_its_margins(tmp_path: Path, at: in
     newest = checkpoints.newest_usable(run)
     assert newest is not None
     saved = torch.load(newest / "trainer.pt", weights_only=True)["objective"]
-    assert torch.equal(saved["_extra_state"], first.margins.table)
+    assert torch.equal(saved["margins._extra_state"], first.margins.table)
     resumed = small.trainer(run, objective=second, resume=True, **changes)
     assert resumed.fit().status == "finished"
     assert torch.equal(second.margins.table, whole.margins.table)

@@ -179,6 +179,9 @@ def test_an_interrupted_training_resumes_with_its_perturbations(tmp_path: Path, 
     def objective() -> PGI:
         return PGI(small.network(), Linf("8/255"), reset_after=2)
 
+    def kept(made: PGI) -> dict[str, Tensor]:
+        return {name: x for name, x in made.state_dict().items() if not name.startswith("model.")}
+
     whole, first, second = objective(), objective(), objective()
     straight = small.trainer(tmp_path / "whole", objective=whole)
     straight.fit()
@@ -186,11 +189,12 @@ def test_an_interrupted_training_resumes_with_its_perturbations(tmp_path: Path, 
     assert small.trainer(run, objective=first, sinks=[Interrupt(at)]).fit().steps == at
     newest = checkpoints.newest_usable(run)
     assert newest is not None
-    saved = torch.load(newest / "trainer.pt", weights_only=True)["objective"]["_extra_state"]
-    assert small.same(saved, first.get_extra_state()) and saved["starts"].any() and saved["momenta"].any()
+    saved = torch.load(newest / "trainer.pt", weights_only=True)["objective"]
+    assert small.same(saved, kept(first)) and saved["starts._extra_state"].any()
+    assert saved["momenta._extra_state"].any()
     resumed = small.trainer(run, objective=second, resume=True)
     assert resumed.fit().status == "finished"
-    assert small.same(second.get_extra_state(), whole.get_extra_state())
+    assert small.same(kept(second), kept(whole))
     assert small.same(small.weights(resumed), small.weights(straight))
     assert small.rows(run) == small.rows(tmp_path / "whole")
     assert whole.visits.table.tolist() == [3] * 48

@@ -69,8 +69,8 @@ def remembering(name: str, run: Path) -> dict[str, torch.Tensor]:
     """
     training = trainer(name, run, max_steps=14, momentum=0.0)
     training.fit()
-    kept = training.objective.get_extra_state()
-    return small.weights(training) | (kept if isinstance(kept, dict) else {"kept": kept})
+    state = training.objective.state_dict()
+    return small.weights(training) | {name: x for name, x in state.items() if name.endswith("_extra_state")}
 
 
 def collectives(world: distributed.World) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def next_pace(pace: Pace, loss: Tensor, step: Tensor, steps: int) -> tuple[Pace,
 @cache
 def _window_ending_at(steps: int, device: torch.device) -> Tensor:
     """Tabulate, for 0 ... steps, the length of the window that ends there, or 0 where none does."""
-    lengths = torch.zeros(steps + 1, dtype=torch.int64)
+    lengths = torch.zeros(steps + 1, dtype=torch.int64, device="cpu")
     previous = 0
     for at in checkpoints(steps):
         lengths[at] = at - previous

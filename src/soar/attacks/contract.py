@@ -42,7 +42,7 @@ def check_attack(
     assert attack.label, "an attack has a label"
     for shape, classes in (((1, 6, 5), 2), ((3, 5, 6), 10)):
         model = _network(shape, classes, seed)
-        keys = randomness.key(seed, torch.arange(12), "contract")
+        keys = randomness.key(seed, torch.arange(12, device="cpu"), "contract")
         x = randomness.uniform(keys, shape, torch.float64)
         with torch.no_grad():
             labels = model(x).argmax(dim=1)
@@ -69,7 +69,7 @@ def _check_run(
     for size in (1, 5):
         part = run(model, attack, threat, x, labels, seed=seed, batch_size=size)
         assert torch.equal(part.robust, whole.robust), "results do not depend on the batch size"
-    order = torch.arange(len(x) - 1, -1, -1)
+    order = torch.arange(len(x) - 1, -1, -1, device="cpu")
     turned = run(model, attack, threat, x[order], labels[order], index=order, seed=seed, batch_size=5)
     assert torch.equal(turned.robust[order], whole.robust), "results do not depend on the order"
     assert torch.equal(generator, torch.get_rng_state()), "the global generator is not used"
@@ -87,7 +87,7 @@ def _check_refusal(attack: Attack[Any], threat: Threat, model: nn.Module, x: Ten
 
 def _network(shape: tuple[int, int, int], classes: int, seed: int) -> nn.Module:
     """Make a small smooth network in float64, where rounding cannot decide an outcome."""
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), torch.device("cpu"):
         torch.manual_seed(seed)
         pixels = shape[1] * shape[2]
         layers = nn.Sequential(

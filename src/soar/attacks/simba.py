@@ -204,7 +204,7 @@ def dct_matrix(size: int, dtype: torch.dtype = torch.float64, device: torch.devi
     tensor([[ 0.7071,  0.7071],
             [ 0.7071, -0.7071]], dtype=torch.float64)
     """
-    place = torch.arange(size, dtype=torch.float64)
+    place = torch.arange(size, dtype=torch.float64, device="cpu")
     waves = (math.pi * (2 * place + 1) * place[:, None] / (2 * size)).cos() * math.sqrt(2 / size)
     waves[0] /= math.sqrt(2)
     return waves.to(dtype).to(device)

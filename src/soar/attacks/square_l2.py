@@ -43,10 +43,11 @@ def lobe(height: int, width: int, order: int = 2) -> Tensor:
     tensor([1., 5., 1.], dtype=torch.float64)
     """
     last = max(height // 2, width // 2)
-    weights = torch.arange(1, last + 2, dtype=torch.float64).pow(-2 if order == 2 else -4)
+    exponent = -2 if order == 2 else -4
+    weights = torch.arange(1, last + 2, dtype=torch.float64, device="cpu").pow(exponent)
     worth = weights.flip(0).cumsum(0).flip(0)
-    down = (torch.arange(height) - height // 2).abs()
-    across = (torch.arange(width) - width // 2).abs()
+    down = (torch.arange(height, device="cpu") - height // 2).abs()
+    across = (torch.arange(width, device="cpu") - width // 2).abs()
     bump = worth[torch.maximum(down[:, None], across)]
     unit: Tensor = bump / torch.linalg.vector_norm(bump, ord=order)
     return unit

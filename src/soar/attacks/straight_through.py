@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from soar.errors import UserError, unknown
 from soar.model_state import require_module
+from soar.prediction import find_logits
 
 
 def straight_through(model: nn.Module, replacement: Mapping[str, nn.Module | None]) -> nn.Module:
@@ -64,8 +65,7 @@ class _StraightThrough(nn.Module):
                 module, bypass = self.model.get_submodule(name), _Bypass(name, given)
                 hooks.enter_context(module.register_forward_pre_hook(bypass.before))
                 hooks.enter_context(module.register_forward_hook(bypass.after))
-            logits: Tensor = self.model(x)
-            return logits
+            return find_logits(self.model(x))
 
 
 class _Bypass:

@@ -67,7 +67,7 @@ def max_pool(mode: Propagation, args: Sequence[Any], kwargs: dict[str, Any]) -> 
         return Known(pool(known.value), known.interval.map(pool))
     inputs = mode.tightened(known)
     value = relaxation.max_pooled(known.value, inputs, options, mode.anchor)
-    area = F.unfold(torch.zeros(1, 1, 64, 64), size).shape[1]
+    area = F.unfold(torch.zeros(1, 1, 64, 64, device="cpu"), size).shape[1]
     return Known(mode.counted(value, lambda: pool(inputs.size), area), inputs.map(pool))
 
 

@@ -52,6 +52,13 @@ def _rows(kind: str) -> Iterable[tuple[str, str, str]]:
 
         return [(entry.name, entry.description, "") for entry in DATASETS]
     rows = [(entry.name, entry.description, _options(entry.build)) for entry in _registry(kind)]
+    if kind == "models":
+        from soar.models.libraries import LIBRARIES
+
+        rows += [
+            (f"{library}:{'FOLDER' if library == 'hf' else 'NAME'}", _first_line(build), _options(build))
+            for library, build in LIBRARIES.items()
+        ]
     if kind == "objectives":
         # One by one, so that each is printed as soon as it is counted.
         return ((f"{name:<{_LEFT}}{_cost(name)}", text, options) for name, text, options in rows)
@@ -96,6 +103,10 @@ def _options(build: Callable[..., Any]) -> str:
         for name, default in defaults(build).items()
         if name != "seed"
     )
+
+
+def _first_line(build: Callable[..., Any]) -> str:
+    return (build.__doc__ or "").partition("\n")[0]
 
 
 def _short(value: object) -> str:

@@ -68,8 +68,9 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
         metavar="MODEL",
-        help="a name of `soar list models`, or a function MODULE:CALLABLE that returns any torch model;"
-        " with options as in resnet10:width=16 or my.nets:build:width=4",
+        help="a name of `soar list models`, timm:NAME, hf:FOLDER, robustbench:NAME, or a function"
+        " MODULE:CALLABLE that returns any torch model; with options as in resnet10:width=16 or"
+        " my.nets:build:width=4",
     )
     parser.add_argument("--weights", type=Path, metavar="FILE", help="its weights, .safetensors or .pt")
     add_checkpoint_flag(parser)
@@ -248,6 +249,7 @@ def external_model(arguments: argparse.Namespace, data: Dataset) -> tuple[nn.Mod
         UserError: if it cannot be built, or the weights are not its own
     """
     from soar import models
+    from soar.models.external import built_in_weights
     from soar.options import parse_spec
 
     if arguments.checkpoint is not None:
@@ -256,8 +258,10 @@ def external_model(arguments: argparse.Namespace, data: Dataset) -> tuple[nn.Mod
     classes, shape = len(data.classes), data.shape
     model = models.build(name, seed=0, num_classes=classes, image_shape=shape, options={**options})
     if arguments.weights is None:
-        # A model without training is legitimate, and some functions load weights themselves.
-        text = f"no --weights: {arguments.model} keeps the weights that it is built with"
-        warnings.warn(text, stacklevel=2)
-        return model, None
+        built_in = built_in_weights(arguments.model)
+        if built_in is None:
+            # A model without training is legitimate, and some functions load weights themselves.
+            text = f"no --weights: {arguments.model} keeps the weights that it is built with"
+            warnings.warn(text, stacklevel=2)
+        return model, built_in
     return model, models.load_external_weights(model, arguments.weights)

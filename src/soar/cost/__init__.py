@@ -21,6 +21,7 @@ from soar.cost.workload import Workload, build
 from soar.model_state import probing
 from soar.objectives import Objective
 from soar.objectives.inner_passes import statistics
+from soar.prediction import find_logits
 from soar.threat import Threat
 
 _TINY_RADIUS = 1e-6
@@ -62,8 +63,9 @@ class Counter(TorchDispatchMode):
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._hook.remove()
 
-    def _count_forward(self, _: nn.Module, __: Any, logits: Tensor) -> None:
+    def _count_forward(self, _: nn.Module, __: Any, output: object) -> None:
         self.forwards += 1
+        logits = find_logits(output)
         if logits.requires_grad:
             logits.register_hook(self._count_backward)
 
@@ -107,7 +109,7 @@ def count_update(objective: Objective, x: Tensor, y: Tensor) -> PassCount:
         y: labels
     """
     with Counter(objective.model) as counter:
-        objective(x, y, torch.arange(len(y)), 0).loss.backward()
+        objective(x, y, torch.arange(len(y), device="cpu"), 0).loss.backward()
     return PassCount(counter.forwards, counter.backwards, counter.flop / _forward_flop(objective.model, x))
 
 

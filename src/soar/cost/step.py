@@ -116,7 +116,7 @@ def take_step(objective: Objective, x: Tensor, y: Tensor, step: int) -> float:
     """
     objective.zero_grad(set_to_none=True)
     began = time.process_time()
-    objective(x, y, torch.arange(len(y)), step).loss.backward()
+    objective(x, y, torch.arange(len(y), device="cpu"), step).loss.backward()
     return time.process_time() - began
 
 

@@ -15,6 +15,7 @@ from soar import models, randomness
 from soar.objectives import OBJECTIVES, Objective
 from soar.objectives.inner_passes import statistics
 from soar.options import parse_spec
+from soar.prediction import find_logits, logits_of
 from soar.threat import Linf
 from soar.training.weights import memory_layout
 
@@ -72,7 +73,7 @@ def build(objective: str | Mapping[str, Any], workload: Workload) -> tuple[Objec
         name = options.pop("name")
     shape = workload.image_shape
     model = models.build(workload.model, seed=0, image_shape=shape, options=dict(workload.options))
-    x = randomness.uniform(randomness.key(0, torch.arange(workload.batch_size), "bench"), shape)
+    x = randomness.uniform(randomness.key(0, torch.arange(workload.batch_size, device="cpu"), "bench"), shape)
     y, _ = sharpen(model, x)
     layout = memory_layout(model, torch.device("cpu"), channels_last=True)
     model.to(memory_format=layout)  # type: ignore[call-overload]
@@ -97,7 +98,7 @@ def sharpen(model: nn.Module, x: Tensor) -> tuple[Tensor, RemovableHandle]:
         The predictions, and the handle that removes the scaling, also as a context manager.
     """
     with statistics(model, "batch"), torch.no_grad():
-        best = model(x).topk(2, dim=1)
+        best = logits_of(model, x).topk(2, dim=1)
     gap = float((best.values[:, 0] - best.values[:, 1]).median())
     factor = _CLEAR_MARGIN / gap if gap > 0 else 1.0
-    return best.indices[:, 0], model.register_forward_hook(lambda _, __, logits: factor * logits)
+    return best.indices[:, 0], model.register_forward_hook(lambda _, __, output: factor * find_logits(output))

@@ -88,7 +88,7 @@ def hold_out(labels: Tensor, count: int, *, seed: int) -> tuple[Tensor, Tensor]:
             f"data.validation: got {count}, allowed are 0 to {max(len(labels) - 1, 0)} for "
             f"{len(labels)} training examples (flag --data.validation)"
         )
-    is_held_out = torch.zeros(len(labels), dtype=torch.bool)
+    is_held_out = torch.zeros(len(labels), dtype=torch.bool, device="cpu")
     order = randomness.permutation(randomness.key(seed, 0, "validation"), len(labels))[0]
     for label, share in enumerate(_shares(torch.bincount(labels), count).tolist()):
         is_held_out[order[labels[order] == label][:share]] = True

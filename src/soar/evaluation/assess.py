@@ -125,7 +125,7 @@ class Shard:
         """Run one attack on the examples that the journal does not know yet."""
         attack, target = planned.attack, self.target
         known = self.journal.known.get(attack.label, {}) if self.journal else {}
-        is_known = torch.tensor([int(i) in known for i in target.index], dtype=torch.bool)
+        is_known = torch.tensor([int(i) in known for i in target.index], dtype=torch.bool, device="cpu")
         robust = (self.robust if planned.survivors_only else target.correct).clone()
         attacked = robust & self.exposed
         rows = (attacked & ~is_known).nonzero()[:, 0]

@@ -71,7 +71,9 @@ def evaluate_within(
     seconds, plan = parse_duration(budget), resolve(attacks, target.threat.norm_name)
     began = time.monotonic()
     notes = None if journal is None else open_journal(target, plan, journal)
-    order = randomness.permutation(randomness.key(target.seed, torch.tensor([0]), "budget"), len(target))[0]
+    order = randomness.permutation(
+        randomness.key(target.seed, torch.tensor([0], device="cpu"), "budget"), len(target)
+    )[0]
     parts: list[Assessment] = []
     done, count = 0, min(_FIRST, len(target))
     while count:

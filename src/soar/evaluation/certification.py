@@ -86,7 +86,7 @@ def _bounded(target: Target, left: Tensor, threat: Threat, method: Bounding, not
     known = notes.known.get(label, {}) if notes else {}
     flags = torch.zeros_like(left)
     rows = left.nonzero()[:, 0]
-    is_new = torch.tensor([index[row] not in known for row in rows.tolist()], dtype=torch.bool)
+    is_new = torch.tensor([index[row] not in known for row in rows.tolist()], dtype=torch.bool, device="cpu")
     for row in rows[~is_new].tolist():
         flags[row] = bool(known[index[row]].robust)
     if not bool(is_new.any()):
@@ -125,12 +125,18 @@ def _voted(target: Target, method: Smoothing, notes: Journal | None) -> Votes:
     """Return the votes of all examples, some of them from the journal."""
     label, index = "votes", target.index.tolist()
     known = notes.known.get(label, {}) if notes else {}
-    found = Votes(torch.zeros(len(index), dtype=torch.int64), torch.zeros(len(index), dtype=torch.int64))
+    found = Votes(
+        torch.zeros(len(index), dtype=torch.int64, device="cpu"),
+        torch.zeros(len(index), dtype=torch.int64, device="cpu"),
+    )
     done = sum(one in known for one in index)
     with Progress(len(target), method.method, target.progress, done=done) as bar:
         for row, number in enumerate(index):
             if number in known:
-                votes = Votes(torch.tensor(known[number].predictions), torch.tensor(known[number].forward))
+                votes = Votes(
+                    torch.tensor(known[number].predictions, device="cpu"),
+                    torch.tensor(known[number].forward, device="cpu"),
+                )
             else:
                 votes = method.vote(target, row)
                 if notes is not None:

@@ -224,7 +224,7 @@ def rows_in_common(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     """Return the rows of the examples that both hold, in the order of the first."""
     places = {number: row for row, number in enumerate(second.tolist())}
     pairs = [(row, places[number]) for row, number in enumerate(first.tolist()) if number in places]
-    rows = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)
+    rows = torch.tensor(pairs, dtype=torch.int64, device="cpu").reshape(-1, 2)
     return rows[:, 0], rows[:, 1]
 
 

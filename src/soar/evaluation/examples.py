@@ -123,14 +123,14 @@ def gather(data: Data) -> LabeledImages:
 def _tensor(given: Any, name: str) -> Tensor:
     """Turn an array into a tensor; one of objects or strings cannot become one."""
     try:
-        return torch.as_tensor(given)
+        return given if isinstance(given, Tensor) else torch.as_tensor(given, device="cpu")
     except Exception as error:  # whatever PyTorch says about somebody's array
         kind = f"an array of {given.dtype}" if isinstance(given, np.ndarray) else f"a {type(given).__name__}"
         raise UserError(f"{name}: got {kind}, expected numbers ({first_line(error)})") from error
 
 
 def _numbered(images: Tensor, labels: Tensor) -> LabeledImages:
-    return LabeledImages(images, labels, torch.arange(len(labels) if labels.dim() else 0))
+    return LabeledImages(images, labels, torch.arange(len(labels) if labels.dim() else 0, device="cpu"))
 
 
 def _loaded(data: TorchDataset[Any] | DataLoader[Any]) -> tuple[Tensor, Tensor]:

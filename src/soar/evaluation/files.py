@@ -48,7 +48,11 @@ def tensor_of(stored: str | list[int] | None) -> Tensor | None:
     """Return flags or whole numbers as a tensor again, after `plain`."""
     if stored is None:
         return None
-    return from_bits(stored) if isinstance(stored, str) else torch.tensor(stored, dtype=torch.int64)
+    return (
+        from_bits(stored)
+        if isinstance(stored, str)
+        else torch.tensor(stored, dtype=torch.int64, device="cpu")
+    )
 
 
 def bits(flags: Tensor) -> str:
@@ -62,7 +66,7 @@ def bits(flags: Tensor) -> str:
 
 def from_bits(text: str) -> Tensor:
     """Return the flags that `bits` wrote."""
-    return torch.tensor([character == "1" for character in text], dtype=torch.bool)
+    return torch.tensor([character == "1" for character in text], dtype=torch.bool, device="cpu")
 
 
 def write_json(content: dict[str, Any], path: Path) -> None:

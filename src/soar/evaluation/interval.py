@@ -59,7 +59,7 @@ def clopper_pearson(successes: int, trials: int, alpha: float) -> float:
     """
     if successes == 0:
         return 0.0
-    k = torch.arange(successes, trials + 1, dtype=torch.float64)
+    k = torch.arange(successes, trials + 1, dtype=torch.float64, device="cpu")
     choices = math.lgamma(trials + 1) - torch.lgamma(k + 1) - torch.lgamma(trials - k + 1)
     low, high = 0.0, 1.0
     for _ in range(50):

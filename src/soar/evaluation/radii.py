@@ -50,7 +50,7 @@ def evaluate_radii(
     if len({one.norm_name for one in threats}) != 1 or len(set(names)) < len(names):
         raise UserError(f"threat: got {', '.join(names)}, expected different radii of one norm (flag --eps)")
     found: dict[str, Assessment] = {}
-    spared = torch.zeros(len(target), dtype=torch.bool)
+    spared = torch.zeros(len(target), dtype=torch.bool, device="cpu")
     for threat in sorted(threats, key=lambda one: one.eps, reverse=True):
         at = replace(target, threat=threat)
         result = evaluate_target(at, attacks, journal=journal, fast=fast, check=check, spared=spared)

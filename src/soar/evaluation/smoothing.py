@@ -93,7 +93,9 @@ class Smoothing:
     def radii(self, counts: Tensor) -> Tensor:
         """Return the l2 radius that is certified for each image; minus infinity where nothing is."""
         chances = torch.tensor(
-            [clopper_pearson(count, self.draws, self.alpha) for count in counts.tolist()], dtype=torch.float64
+            [clopper_pearson(count, self.draws, self.alpha) for count in counts.tolist()],
+            dtype=torch.float64,
+            device="cpu",
         )
         found: Tensor = self.sigma * torch.special.ndtri(chances)
         return found.where(chances > 0.5, -torch.inf)

@@ -252,7 +252,7 @@ class Target:
             confirm: whether what fools the copy counts only if it fools the model itself
             listener: called after every batch with the progress and the outcomes so far
         """
-        rows = torch.arange(len(self)) if rows is None else rows.cpu()
+        rows = torch.arange(len(self), device="cpu") if rows is None else rows.cpu()
         models = [copy or self.model, self.model]
         attacked, judge = models if samples == 1 else [EOTModel(model, samples) for model in models]
         return run(

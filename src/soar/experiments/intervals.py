@@ -75,7 +75,12 @@ def difference(one: Cell, other: Cell, *, same_networks: bool = False) -> Estima
     if one.flags is not None and other.flags is not None and one.flags.shape == other.flags.shape:
         first = Estimate(*(100 * number for number in paired(one.flags, other.flags)))
     elif one.each is not None and other.each is not None and len(one.each) == len(other.each):
-        first = Estimate(*average(torch.tensor(one.each).double() - torch.tensor(other.each).double()))
+        first = Estimate(
+            *average(
+                torch.tensor(one.each, device="cpu").double()
+                - torch.tensor(other.each, device="cpu").double()
+            )
+        )
     else:
         first = _first(one) - _first(other)
     if same_networks and len(one.values) == len(other.values):

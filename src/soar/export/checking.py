@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from soar import files
 from soar.errors import UserError, first_line
 from soar.model_state import placement
-from soar.prediction import as_input, predict
+from soar.prediction import LogitsOnly, as_input, predict
 
 Predictor = Callable[[Tensor], Tensor]
 """from images to the logits of an exported file"""
@@ -71,6 +71,10 @@ def export_checked(
     frozen = copy.deepcopy(model).cpu().eval().requires_grad_(False)
     images = as_input(sample, *placement(frozen))
     predict(frozen, images)  # reports clearly what is wrong with a model that returns no logits
+    with torch.no_grad():
+        # Wrapping changes the names in the file, so it is done only where it has to be.
+        if not isinstance(frozen(images[:1].clone()), Tensor):
+            frozen = LogitsOnly(frozen).eval()
     try:
         content = as_bytes(frozen, images)
     except UserError:

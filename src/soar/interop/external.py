@@ -23,6 +23,7 @@ from soar.attacks.attack import Examples
 from soar.attacks.transfer import Shown, ShownState
 from soar.errors import UserError
 from soar.model_state import probing
+from soar.prediction import find_logits
 from soar.threat import Threat
 
 
@@ -111,7 +112,7 @@ def counting(model: nn.Module) -> Iterator[Counter[str]]:
     """Count the samples that pass through a model within this context, "forward" and "backward".
 
     Args:
-        model: returns logits, or a list of outputs that ends with them
+        model: returns logits, also among others, or a list of outputs that ends with them
 
     >>> model = nn.Flatten()
     >>> with counting(model) as passes:
@@ -125,7 +126,7 @@ def counting(model: nn.Module) -> Iterator[Counter[str]]:
         passes["backward"] += len(gradient)
 
     def count_forward(model: nn.Module, inputs: Any, output: Any) -> None:  # noqa: ARG001 - a hook's arguments
-        logits: Tensor = output[-1] if isinstance(output, list | tuple) else output
+        logits = find_logits(output[-1] if isinstance(output, list) else output)
         passes["forward"] += len(logits)
         if logits.requires_grad:
             logits.register_hook(count_backward)

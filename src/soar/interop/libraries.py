@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from soar.errors import UserError
 from soar.interop.external import ExternalAttack, Search
+from soar.prediction import LogitsOnly
 from soar.threat import Threat
 
 
@@ -35,7 +36,7 @@ def from_foolbox(attack: Any, model: nn.Module, *, label: str | None = None) -> 
         from foolbox.models.pytorch import PyTorchModel
 
         require_fit(name, threat, norm=getattr(getattr(attack, "distance", None), "p", None))
-        wrapped = PyTorchModel(model, bounds=(0, 1), device=x.device)
+        wrapped = PyTorchModel(LogitsOnly(model).eval(), bounds=(0, 1), device=x.device)
         clipped: Tensor = attack(wrapped, x, labels, epsilons=threat.radius)[1]
         return clipped
 

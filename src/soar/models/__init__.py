@@ -37,8 +37,8 @@ def build(
     PyTorch's initializers draw from the global generator. It is seeded for the call and then restored.
 
     Args:
-        name: a name in `MODELS`, or `package.module:callable`, which decides itself how many classes and what
-            images it is for
+        name: a name in `MODELS`, `timm:NAME`, or what decides itself how many classes and what images it is
+            for: `hf:FOLDER`, `robustbench:NAME`, `package.module:callable`
         seed: seed of the initial weights
         num_classes: the number of logits
         image_shape: channels, height and width of an image
@@ -55,7 +55,7 @@ def build(
     if options is not None and not isinstance(options, dict):
         raise UserError(f"model: got options {shown(options)}, expected a dict")
     if isinstance(name, str) and ":" in name:
-        return build_external(name, seed, options)
+        return build_external(name, seed, options, num_classes=num_classes, image_shape=image_shape)
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         # torch.manual_seed would reseed the accelerators too, which fork_rng does not restore.
         torch.default_generator.manual_seed(int(seed))

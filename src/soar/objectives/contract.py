@@ -48,7 +48,7 @@ def check_objective(build: Build, *, norms: tuple[str, ...] = ("linf", "l2", "l1
     values.whole(seed, "seed", least=0)
     threats: dict[str, Threat] = {"linf": Linf("8/255"), "l2": L2("1/2"), "l1": L1(4)}
     for shape, classes in (((1, 28, 28), 2), ((3, 32, 32), 10)):
-        keys = randomness.key(seed, torch.arange(4), "contract")
+        keys = randomness.key(seed, torch.arange(4, device="cpu"), "contract")
         x = randomness.uniform(keys, shape, torch.float64)
         y = randomness.integers(keys, classes)
         for norm, threat in threats.items():
@@ -60,7 +60,7 @@ def check_objective(build: Build, *, norms: tuple[str, ...] = ("linf", "l2", "l1
 
 
 def _check_loss(build: Build, threat: Threat, x: Tensor, y: Tensor, classes: int, seed: int) -> None:
-    index = torch.arange(10, 10 + len(y))
+    index = torch.arange(10, 10 + len(y), device="cpu")
 
     def output(rows: slice, images: Tensor = x) -> tuple[Output, Objective]:
         objective = build(_network(x.shape[1], classes, seed, batch_norm=False), threat)
@@ -96,7 +96,7 @@ def _check_traces(build: Build, threat: Threat, x: Tensor, y: Tensor, classes: i
         # An objective may warn of BatchNorm; it must keep the contract all the same.
         warnings.simplefilter("ignore")
         objective = build(model, threat)
-    objective(x, y, torch.arange(len(y))).loss.backward()
+    objective(x, y, torch.arange(len(y), device="cpu")).loss.backward()
     assert modes == [module.training for module in model.modules()], "the mode is left as it was"
     after = list(model.parameters())
     assert flags == [parameter.requires_grad for parameter in after], "flags are left as they were"
@@ -117,7 +117,7 @@ def _check_refusal(
 
 def _network(channels: int, classes: int, seed: int, *, batch_norm: bool) -> nn.Module:
     """Return a small smooth network in float64, so that rounding does not matter."""
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), torch.device("cpu"):
         torch.manual_seed(seed)
         layers = nn.Sequential(
             nn.Conv2d(channels, 3, 3, stride=2),

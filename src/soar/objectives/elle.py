@@ -43,7 +43,7 @@ class AdaptiveWeight:
 
     def __init__(self, highest: float) -> None:
         self.highest = highest
-        self.state = torch.zeros(4, dtype=torch.float64)
+        self.state = torch.zeros(4, dtype=torch.float64, device="cpu")
         """the weight; the number of errors, their mean, and the sum of squared distances from it"""
         self._step: int | None = None
         self._errors: list[float] = []
@@ -78,6 +78,7 @@ class AdaptiveWeight:
                 squares + (error - mean) * (error - further),
             ],
             dtype=torch.float64,
+            device="cpu",
         )
 
 
@@ -147,7 +148,7 @@ class ELLE(Objective):
 
     def get_extra_state(self) -> Tensor:
         """Return the adaptive weight and the moments of its errors, for checkpoints."""
-        return torch.zeros(0) if self.adaptive_weight is None else self.adaptive_weight.state
+        return torch.zeros(0, device="cpu") if self.adaptive_weight is None else self.adaptive_weight.state
 
     def set_extra_state(self, state: Tensor) -> None:
         """Restore the adaptive weight from a checkpoint."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from soar.distributed import current
 
 
-class Memory:
+class Memory(nn.Module):
     """A value of every training example, of any shape; 0 for an example never seen.
 
-    The table grows with the highest index it meets, and stays on the CPU. Processes that train together
-    exchange their values, because each sees other examples in the next epoch.
+    The table grows with the highest index it meets, is part of `state_dict`, and stays on the CPU. Processes
+    that train together exchange their values, because each sees other examples in the next epoch.
 
     Args:
         dtype: the type in which values are kept
@@ -24,7 +24,16 @@ class Memory:
     """
 
     def __init__(self, dtype: torch.dtype = torch.float32) -> None:
-        self.table = torch.zeros(0, dtype=dtype)
+        super().__init__()
+        self.table = torch.zeros(0, dtype=dtype, device="cpu")
+
+    def get_extra_state(self) -> Tensor:
+        """Return the table; a buffer could not grow, and would follow the model to its device."""
+        return self.table
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Restore the table from a checkpoint."""
+        self.table = state.to("cpu", copy=True)
 
     def of(self, index: Tensor, shape: tuple[int, ...] = ()) -> Tensor:
         """Return the values of examples, on the device of the index.

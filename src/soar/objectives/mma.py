@@ -136,14 +136,6 @@ class MMA(Objective):
         largest = most if self.max_margin is None else self.max_margin
         return float(smallest), float(largest)
 
-    def get_extra_state(self) -> Tensor:
-        """Return the margins, for checkpoints."""
-        return self.margins.table
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Restore the margins from a checkpoint."""
-        self.margins.table = state.cpu()
-
     def _search(self, x: Tensor, y: Tensor, correct: Tensor, index: Tensor, step: int) -> Boundary:
         threat = self.required_threat()
         smallest, largest = self.limits(threat)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import nullcontext
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -39,6 +39,9 @@ class Objective(nn.Module, ABC):
     Inner attacks and every inner gradient happen inside `forward`. Data-parallel wrapping therefore goes
     around the objective and never around the bare model. The threat may be replaced between steps, for
     example by a smaller one while training warms up.
+
+    A module may hold both the model and its objective, as a `LightningModule` does: assign the model first,
+    and `state_dict` has its tensors once, under the name of the model.
 
     Args:
         model: any module that maps images in [0, 1] to logits
@@ -124,6 +127,30 @@ class Objective(nn.Module, ABC):
             )
         return output
 
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the state, without the model where a module around this one has put the model there before.
+
+        Files of safetensors hold no tensor twice.
+        """
+        found = super().state_dict(*args, **kwargs)
+        prefix = kwargs.get("prefix", "")
+        addresses = {name: _address(value) for name, value in found.items()}
+        elsewhere = {address for name, address in addresses.items() if not name.startswith(prefix)}
+        own = [name for name in found if name.startswith(f"{prefix}model.")]
+        here = {addresses[name] for name in own} - {None}
+        if here and here <= elsewhere:
+            for name in own:
+                del found[name]
+        return found
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
+    ) -> None:
+        """Load the state; the module around this one loads the model where `state_dict` left it out."""
+        if prefix and not any(name.startswith(f"{prefix}model.") for name in state_dict):
+            state_dict.update(self.model.state_dict(prefix=f"{prefix}model.", keep_vars=True))
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
     def _identities(self, index: Tensor | None, y: Tensor) -> Tensor:
         """Return the identity of each example, where the images are."""
         if index is not None:
@@ -187,6 +214,12 @@ class Objective(nn.Module, ABC):
         if self.threat is None:
             raise UserError(f"{type(self).__name__} needs a threat, such as Linf('8/255') (field threat)")
         return self.threat
+
+
+def _address(value: object) -> tuple[torch.device, int, torch.Size] | None:
+    """Return where a tensor lies in memory, None for one without numbers there and for anything else."""
+    pointer = value.data_ptr() if isinstance(value, Tensor) else 0
+    return (value.device, pointer, value.shape) if isinstance(value, Tensor) and pointer else None
 
 
 OBJECTIVES: Registry[Objective] = Registry("objective")

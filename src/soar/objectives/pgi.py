@@ -96,18 +96,6 @@ class PGI(Objective):
         output.metrics["alignment"] = alignment
         return output
 
-    def get_extra_state(self) -> dict[str, Tensor]:
-        """Return starts, momenta and numbers of visits, for checkpoints."""
-        return {name: memory.table for name, memory in self._memories().items()}
-
-    def set_extra_state(self, state: dict[str, Tensor]) -> None:
-        """Restore starts, momenta and numbers of visits from a checkpoint."""
-        for name, memory in self._memories().items():
-            memory.table = state[name].cpu()
-
-    def _memories(self) -> dict[str, Memory]:
-        return {"starts": self.starts, "momenta": self.momenta, "visits": self.visits}
-
     def _search(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Continued:
         threat, shape = self.required_threat(), tuple(x.shape[1:])
         # What is kept is on the CPU: one wait for a GPU here, before it has work, and one to store it.

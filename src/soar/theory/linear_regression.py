@@ -188,5 +188,5 @@ def _common_shrinkage(sizes: Tensor, least: float) -> float:
     is the one for which that is largest.
     """
     largest = sizes.sort(descending=True).values
-    sums = least + torch.cat([torch.zeros(1, dtype=sizes.dtype), largest.cumsum(dim=0)])
-    return float((sums / torch.arange(1, len(sums) + 1)).max())
+    sums = least + torch.cat([torch.zeros(1, dtype=sizes.dtype, device="cpu"), largest.cumsum(dim=0)])
+    return float((sums / torch.arange(1, len(sums) + 1, device="cpu")).max())

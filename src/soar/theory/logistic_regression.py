@@ -70,10 +70,10 @@ def table(radius: float, factors: Sequence[float] = (1.0, 2.0, 4.0, 8.0, 16.0)) 
         factors: values of k
     """
     rows: Rows = []
-    label = torch.tensor(1.0, dtype=torch.float64)
+    label = torch.tensor(1.0, dtype=torch.float64, device="cpu")
     for factor in factors:
-        logit = torch.tensor(_DISTANCE * factor, dtype=torch.float64)
-        started = torch.tensor((_DISTANCE - radius / 2) * factor, dtype=torch.float64)
+        logit = torch.tensor(_DISTANCE * factor, dtype=torch.float64, device="cpu")
+        started = torch.tensor((_DISTANCE - radius / 2) * factor, dtype=torch.float64, device="cpu")
         here = loss(logit, label)
         rows.append(
             {

@@ -47,7 +47,7 @@ def counterexample(dimension: int, eps: float) -> dict[str, Any]:
     {'maximum': 8.095, 'printed': 6.459, 'corrected': 8.095, 'mean square': 8.095}
     """
     radius = math.sqrt(dimension) * eps
-    augmented = torch.tensor([[radius**2, radius], [radius, 1.0]], dtype=torch.float64)
+    augmented = torch.tensor([[radius**2, radius], [radius, 1.0]], dtype=torch.float64, device="cpu")
     maximum = 0.5 + (radius * radius + radius**2 / 2 * radius**2)
     return compare("counterexample, rank one", dimension, eps, 0.5, augmented, maximum)
 
@@ -115,7 +115,7 @@ def expected_norm(singular_values: Tensor) -> float:
     if frobenius == 0:
         return 0.0
     squares = (singular_values.double() / frobenius).square()
-    u = torch.arange(-_REACH, _REACH + _SPACING, _SPACING, dtype=torch.float64)
+    u = torch.arange(-_REACH, _REACH + _SPACING, _SPACING, dtype=torch.float64, device="cpu")
     exponents = torch.log1p(2 * u.exp()[:, None] * squares).sum(dim=1) / 2
     integral = float((-torch.expm1(-exponents) * (-u / 2).exp()).sum()) * _SPACING
     return frobenius * integral / (2 * math.sqrt(math.pi))

@@ -14,6 +14,7 @@ from soar.attacks.attack import Planned
 from soar.evaluation.assess import assess
 from soar.evaluation.suites import describe
 from soar.evaluation.target import Target
+from soar.prediction import find_logits
 from soar.threat import Threat
 
 PGD_CE = PGD(steps=20)
@@ -48,8 +49,7 @@ class Tempered(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the divided logits."""
-        logits: Tensor = self.model(x) / self.temperature
-        return logits
+        return find_logits(self.model(x)) / self.temperature
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def attack_tasks(target: Target, features: Features) -> Tasks:
 
 def _without_gradient(target: Target) -> Tensor:
     """Return for which tasks the attack has no gradient at its start, which it then never leaves."""
-    found = [torch.zeros(0, dtype=torch.bool)]
+    found = [torch.zeros(0, dtype=torch.bool, device="cpu")]
     if not len(target):
         # Not every model takes an empty batch.
         return found[0]

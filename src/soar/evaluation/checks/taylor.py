@@ -187,7 +187,7 @@ def _along(model: nn.Module, x: Tensor, labels: Tensor, gradient: Tensor, end: T
     _, (last_gradient,) = input_gradients(model, end, labels, losses.cross_entropy)
     way = [
         losses.cross_entropy(logits_of(model, x + t * d), labels)
-        for t in torch.linspace(0, 1, POINTS + 1).tolist()
+        for t in torch.linspace(0, 1, POINTS + 1, device="cpu").tolist()
     ]
     first, across = _dot(gradient, d), _dot(last_gradient - gradient, d)
     at_image = _curvature_along(model, x, labels, d)
@@ -225,7 +225,7 @@ def _dot(first: Tensor, second: Tensor) -> Tensor:
 
 def _median(columns: list[Tensor]) -> float | None:
     """Return the median of the numbers that are finite, if there are any."""
-    numbers = torch.cat(columns) if columns else torch.empty(0)
+    numbers = torch.cat(columns) if columns else torch.empty(0, device="cpu")
     numbers = numbers[numbers.isfinite()]
     return float(numbers.cpu().double().median()) if len(numbers) else None
 

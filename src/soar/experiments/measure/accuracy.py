@@ -85,7 +85,11 @@ def _robust_in_larger_ball(task: Task) -> Tensor:
     """Return which examples an attack in a larger ball did not break, where that settles this one."""
     larger = task.payload.get("larger")
     result = task.cache.load_result(larger) if larger else None
-    return from_bits(result["correct"]) if result else torch.zeros(len(task.target), dtype=torch.bool)
+    return (
+        from_bits(result["correct"])
+        if result
+        else torch.zeros(len(task.target), dtype=torch.bool, device="cpu")
+    )
 
 
 def attack_of(options: dict[str, Any]) -> Attack[Any]:

@@ -96,5 +96,5 @@ def _passes(text: str, workload: Workload) -> tuple[int, int]:
     """Count as the paper does: the gradient for the parameters is one pass, at however many points."""
     objective, x, y = build(text, workload)
     with Counter(objective.model) as counter:
-        objective(x, y, torch.arange(len(y)), 0)
+        objective(x, y, torch.arange(len(y), device="cpu"), 0)
     return counter.forwards, counter.backwards + 1

@@ -19,6 +19,7 @@ from soar.model_state import probing
 from soar.objectives import SOAR
 from soar.objectives.inner_passes import full_precision
 from soar.objectives.objective import OBJECTIVES
+from soar.prediction import logits_of
 from soar.threat import L2, Threat
 
 _Z = 1.959963984540054
@@ -102,7 +103,7 @@ def regularized_losses(objective: SOAR, x: Tensor, y: Tensor, index: Tensor, *, 
         raise UserError(f"objective.hvp: got {objective.hvp}, expected finite-difference here")
 
     def loss_at(points: Tensor) -> Tensor:
-        return cross_entropy(objective.model(points), y)
+        return cross_entropy(logits_of(objective.model, points), y)
 
     threat, seed = objective.required_threat(), objective.seed
     points, _ = objective.init.find(objective.model, threat, x, y, index=index, seed=seed, step=0)

@@ -59,7 +59,7 @@ def attack_gallery(target: Target, breaks: Sequence[int]) -> tuple[GalleryImage,
         target: the model, its examples and the threat
         breaks: the radius at which each example breaks, as a position among the radii
     """
-    rows = torch.tensor(choose(breaks), dtype=torch.int64)
+    rows = torch.tensor(choose(breaks), dtype=torch.int64, device="cpu")
     if not len(rows):
         return ()
     sizes = ["0", *(epsilon.show(ball.eps) for ball in threats(target.threat))]

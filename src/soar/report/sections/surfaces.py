@@ -46,7 +46,7 @@ def measure_surfaces(target: Target) -> tuple[Surface, ...]:
     first: dict[int, int] = {}
     for row in target.correct.nonzero()[:, 0].tolist():
         first.setdefault(int(target.labels[row]), row)
-    rows = torch.tensor(sorted(first.values())[:SURFACES], dtype=torch.int64)
+    rows = torch.tensor(sorted(first.values())[:SURFACES], dtype=torch.int64, device="cpu")
     if not len(rows):
         return ()
     along = highest_margin_points(target, rows, target.threat) - target.x[rows]
@@ -63,7 +63,7 @@ def highest_margin_points(target: Target, rows: Tensor, threat: Threat) -> Tenso
         threat: the ball, in place of the target's own
     """
     # No example is ever classified as a class that does not exist, so none stops at the first success.
-    nowhere = torch.full((len(rows),), target.logits.shape[1])
+    nowhere = torch.full((len(rows),), target.logits.shape[1], device="cpu")
     attack = PGD(steps=_STEPS, loss=losses.margin)
     return target.attack(attack, threat=threat, rows=rows, goal=nowhere).adversarial
 
@@ -84,7 +84,7 @@ def random_direction(delta: Tensor, threat: Threat, index: Tensor, seed: int) ->
 
 
 def _measure(target: Target, row: int, along: Tensor, across: Tensor) -> Surface:
-    ticks = torch.arange(-REACH * PER_EPS, REACH * PER_EPS + 1).double() / PER_EPS
+    ticks = torch.arange(-REACH * PER_EPS, REACH * PER_EPS + 1, device="cpu").double() / PER_EPS
     columns = ticks.to(along.dtype).to(along.device)[:, None, None, None] * along
     # Row by row, because all points of a large image at once would not fit into memory.
     points = (target.x[row] + step * across + columns for step in ticks.tolist())
