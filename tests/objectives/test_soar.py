@@ -167,12 +167,12 @@ def test_the_default_differs_from_the_paper_in_what_its_docstring_lists() -> Non
     assert (ours.hvp, papers.hvp, papers.fd_step) == ("gauss-newton", "finite-difference", 0.01)
     assert (ours.loss_scale, papers.loss_scale) == (1 / 64, 1.0)
     assert (ours.max_norm, papers.max_norm) == (None, 10.0)
+    assert (ours.batchnorm_stats, papers.batchnorm_stats) == ("running", "batch")
     rest = (
         "num_directions",
         "penalty_weight",
         "penalty_fraction",
         "penalty_warmup_steps",
-        "batchnorm_stats",
         "penalty_grad_clip",
     )
     assert all(getattr(ours, name) == getattr(papers, name) for name in rest)
@@ -236,7 +236,6 @@ def test_every_option_keeps_the_contract(options: dict[str, Any]) -> None:
     check_objective(lambda model, threat: SOAR(model, threat, **options))
 
 
-@pytest.mark.filterwarnings("ignore:SOAR on a model with BatchNorm")
 @pytest.mark.parametrize("kind", ["batch", "running"])
 def test_only_the_first_pass_counts_for_batch_norm(kind: Any) -> None:
     with torch.random.fork_rng():
@@ -254,20 +253,18 @@ def test_only_the_first_pass_counts_for_batch_norm(kind: Any) -> None:
     assert norm.training and norm.track_running_stats
 
 
-def test_batch_norm_is_warned_of_once_where_it_couples_examples() -> None:
-    with pytest.warns(UserWarning, match="SOAR on a model with BatchNorm: .* couple the examples") as caught:
-        SOAR(nn.Sequential(nn.BatchNorm2d(1), TinyNet()), Linf(0.1))
-    assert len(caught) == 1
+@pytest.mark.parametrize("build", [SOAR, SOARPaper])
+def test_batch_norm_needs_no_warning(build: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        SOAR(nn.Sequential(nn.BatchNorm2d(1), TinyNet()), Linf(0.1), batchnorm_stats="running")
+        build(nn.Sequential(nn.BatchNorm2d(1), TinyNet()), Linf(0.1))
 
 
 def test_with_running_statistics_curvature_is_each_examples_own() -> None:
     def penalty(rows: slice) -> Tensor:
         norm = nn.BatchNorm2d(1, momentum=0.0).double()
         model, x, y = problem()
-        objective = SOAR(nn.Sequential(norm, model), Linf(0.1), init="zero", batchnorm_stats="running")
+        objective = SOAR(nn.Sequential(norm, model), Linf(0.1), init="zero")
         found: Tensor = objective(x[rows], y[rows], INDEX[rows], 0).metrics["penalty"]
         return found
 
@@ -346,11 +343,22 @@ class OwnLayer(nn.Module):
         return self.model(_NoDual.apply(x))  # type: ignore[no-any-return, no-untyped-call]
 
 
-def test_layers_without_forward_derivatives_are_told_what_to_use_instead() -> None:
+def test_layers_without_forward_derivatives_are_differentiated_backward_and_told_of_once() -> None:
     model, x = OwnLayer(), images(3)
     y = said(model, x)
-    with pytest.raises(
-        UserError, match=r"objective\.hvp: got gauss-newton, but .* expected finite-difference"
+    objective = SOAR(model, Linf(0.1))
+    told = r"^model: has no forward derivatives that SOAR can train \(NotImplementedError: .* jvp .*, in the model"
+    with pytest.warns(UserWarning, match=told) as caught:
+        found = objective(x, y, INDEX[:3], 0)
+    assert len(caught) == 1
+    ordinary = SOAR(model.model, Linf(0.1))(x, y, INDEX[:3], 0)
+    torch.testing.assert_close(found.loss, ordinary.loss)
+    for one, other in zip(
+        torch.autograd.grad(found.loss, list(model.parameters())),
+        torch.autograd.grad(ordinary.loss, list(model.parameters())),
+        strict=True,
     ):
-        SOAR(model, Linf(0.1))(x, y)
-    assert SOAR(model, Linf(0.1), hvp="finite-difference")(x, y).loss.isfinite()
+        torch.testing.assert_close(one, other)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        objective(x, y, INDEX[:3], 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
@@ -56,23 +55,6 @@ def regularized(loss: Tensor, penalty: Tensor, logits: Tensor, **metrics: Tensor
 def has_batch_norm(model: nn.Module) -> bool:
     """Return whether any layer of a model mixes the examples of a batch."""
     return any(isinstance(module, _BatchNorm) for module in model.modules())
-
-
-def warn_about_batch_norm(model: nn.Module, name: str, kind: Statistics) -> None:
-    """Warn, when an objective is built, that batch statistics and curvature do not go together.
-
-    Args:
-        model: the model of the objective
-        name: the name of the objective
-        kind: what BatchNorm normalizes by where curvature is measured; "running" keeps examples apart
-    """
-    if kind == "batch" and has_batch_norm(model):
-        warnings.warn(
-            f"{name} on a model with BatchNorm: batch statistics couple the examples, so curvature is no"
-            " longer each example's own; the paper found no gain with it. batchnorm_stats 'running' and"
-            " norm 'group' or 'none' avoid it.",
-            stacklevel=3,
-        )
 
 
 @contextmanager

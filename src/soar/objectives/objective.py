@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from soar import values
+from soar.double_backward.graph import obstacle, undifferentiable
 from soar.errors import UserError
 from soar.inputs import check_batch, check_images, check_numbers
 from soar.losses import cross_entropy
@@ -52,6 +53,9 @@ class Objective(nn.Module, ABC):
 
     Autocast is allowed in any case: what needs float32 is computed in it.
     """
+
+    differentiates_twice: ClassVar[bool] = False
+    """Whether gradients by the pixels are differentiated again, which takes layers that support it."""
 
     needs_index: ClassVar[bool] = False
     """Whether it keeps values per example, and so needs the index of each."""
@@ -115,6 +119,8 @@ class Objective(nn.Module, ABC):
             self._check_weights()
         with knowing(y) if is_first or y.device.type == "cpu" else nullcontext():
             output = self.compute(x, y, index, step)
+        if is_first and self.differentiates_twice and (reason := obstacle(output.loss)) is not None:
+            raise undifferentiable(reason)
         self._is_checked = True
         is_autocast = torch.is_autocast_enabled(x.device.type)
         if not self.allows_bfloat16 and output.logits.dtype in _HALF and not is_autocast:

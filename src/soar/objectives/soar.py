@@ -12,6 +12,7 @@ penalty may be taken over a part of the batch: most of the cost of a step is the
 from __future__ import annotations
 
 import math
+import warnings
 from functools import partial
 from typing import ClassVar, Literal, NamedTuple
 
@@ -20,7 +21,8 @@ from torch import Tensor, nn
 
 from soar import curvature, randomness
 from soar.double_backward import FastDoubleBackward
-from soar.errors import UserError
+from soar.double_backward.graph import obstacle, place_of
+from soar.errors import UserError, first_line
 from soar.objectives import checks
 from soar.objectives.alignment import cosine
 from soar.objectives.inner_passes import (
@@ -29,7 +31,6 @@ from soar.objectives.inner_passes import (
     full_precision,
     has_batch_norm,
     statistics,
-    warn_about_batch_norm,
 )
 from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.objectives.penalty_clip import PenaltyClip
@@ -54,7 +55,7 @@ class Expansion(NamedTuple):
 class SOAR(Objective):
     """Cross-entropy plus the norm of its curvature along random directions; not with the paper's settings.
 
-    The paper's version is `SOARPaper` (`soar-paper` in a recipe). This one differs from it in four ways:
+    The paper's version is `SOARPaper` (`soar-paper` in a recipe). This one differs from it in five ways:
 
     - the PGD-1 start uses all of eps, and the penalty covers half of eps on top of it; in the paper each
       gets half of eps, so that training never sees a point at distance eps;
@@ -62,7 +63,9 @@ class SOAR(Objective):
       faster; the paper takes a finite difference of gradients over a step of 0.01;
     - the loss inside the norm is scaled by 1/64, so that the penalty is quadratic where it is small; the
       paper does not scale it;
-    - norms are not clamped; the paper's clamp at 10 leaves examples beyond it without a gradient.
+    - norms are not clamped; the paper's clamp at 10 leaves examples beyond it without a gradient;
+    - BatchNorm, if there is any, normalizes by running statistics where curvature is measured, so that it is
+      each example's own; the statistics of the batch, as in the paper, couple the examples.
 
     The metrics explain a run that goes wrong. `clamped` near 1: the penalty has no gradient and this is plain
     adversarial training at x'. `confidence` near 1 with a penalty near its floor: the softmax has saturated,
@@ -90,13 +93,15 @@ class SOAR(Objective):
         penalty_fraction: the share of a batch, rounded up, that the mean of the penalty is taken over: its
             first examples. In a shuffled batch the expected gradient stays the same, only its variance grows
         penalty_warmup_steps: the penalty's weight grows linearly over this many updates
-        batchnorm_stats: what BatchNorm normalizes by in passes that do not update it: batch, or running. With
-            a `penalty_fraction` below 1 the classification loss still normalizes the whole batch as one; the
-            penalty's passes see only their part of it, which "batch" normalizes by its own statistics
+        batchnorm_stats: what BatchNorm normalizes by in the passes of the penalty: running, or batch. With
+            running statistics, and with a `penalty_fraction` below 1, the classification loss has a pass of
+            its own, which normalizes the whole batch as one; the penalty's passes see only their part of it,
+            which "batch" normalizes by its own statistics
         seed: seed of starts and directions
     """
 
     allows_bfloat16: ClassVar[bool] = False
+    differentiates_twice: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -115,7 +120,7 @@ class SOAR(Objective):
         penalty_weight: float = 1.0,
         penalty_fraction: float = 1.0,
         penalty_warmup_steps: int = 0,
-        batchnorm_stats: Statistics = "batch",
+        batchnorm_stats: Statistics = "running",
         seed: int = 0,
     ) -> None:
         super().__init__(model, threat, seed=seed)
@@ -136,7 +141,7 @@ class SOAR(Objective):
         self.penalty_fraction = penalty_fraction
         self.penalty_grad_clip = None if penalty_grad_clip is None else PenaltyClip(penalty_grad_clip)
         self.batchnorm_stats: Statistics = batchnorm_stats
-        warn_about_batch_norm(model, type(self).__name__, batchnorm_stats)
+        self._is_backward = False
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
         """Find x', expand the loss there, and add the penalty."""
@@ -235,19 +240,37 @@ class SOAR(Objective):
     def _gauss_newton(
         self, points: Tensor, y: Tensor, direction: curvature.Direction
     ) -> tuple[Tensor, Tensor, curvature.Direction]:
-        try:
-            return curvature.gauss_newton_augmented(
-                partial(logits_of, self.model), points, y, direction, scale=self.loss_scale
+        """Return logits, gradient and H z, from forward derivatives until they turn out not to work."""
+        reason = None
+        if not self._is_backward:
+            try:
+                found = self._gauss_newton_by(curvature.logits_along, points, y, direction)
+                # What overwrites its numbers would fail only later, in the backward pass of the caller.
+                reason = None if self._is_checked else obstacle(curvature.augmented_norm(found[2]).sum())
+                if reason is None:
+                    return found
+            except (RuntimeError, UserError) as error:
+                cause = error.__cause__ if isinstance(error, UserError) else error
+                if not isinstance(cause, RuntimeError) or isinstance(cause, torch.OutOfMemoryError):
+                    raise
+                reason = first_line(cause).rstrip(".") + place_of(cause, self.model)
+        found = self._gauss_newton_by(curvature.logits_along_backward, points, y, direction)
+        if reason is not None:
+            self._is_backward = True
+            warnings.warn(
+                f"model: has no forward derivatives that SOAR can train ({reason}); it takes two backward"
+                " passes in their place, for the same loss at a higher cost",
+                stacklevel=2,
             )
-        except (NotImplementedError, UserError) as error:
-            cause = error.__cause__ if isinstance(error, UserError) else error
-            if not isinstance(cause, NotImplementedError):
-                raise
-            reason = str(cause).split(".")[0]
-            raise UserError(
-                f"objective.hvp: got gauss-newton, but the model has a layer without forward-mode"
-                f" derivatives ({reason}); expected finite-difference (flag --objective.hvp)"
-            ) from error
+        return found
+
+    def _gauss_newton_by(
+        self, along: curvature.LogitsAlong, points: Tensor, y: Tensor, direction: curvature.Direction
+    ) -> tuple[Tensor, Tensor, curvature.Direction]:
+        logits_at = partial(logits_of, self.model)
+        return curvature.gauss_newton_augmented(
+            logits_at, points, y, direction, scale=self.loss_scale, along=along
+        )
 
     def _metrics(self, found: Expansion, loss: Tensor, penalty: Tensor) -> dict[str, Tensor]:
         norms = found.norms.detach()
@@ -293,5 +316,6 @@ def SOARPaper(model: nn.Module, threat: Threat, *, seed: int = 0) -> SOAR:  # no
         fd_step=0.01,
         loss_scale=1.0,
         max_norm=10.0,
+        batchnorm_stats="batch",
         seed=seed,
     )
