@@ -17,11 +17,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from soar.double_backward.activations import glu, hardsigmoid
+from soar.double_backward.activations import hardsigmoid
 from soar.double_backward.attention import attend
 from soar.double_backward.batch_norm import normalize
 from soar.double_backward.convolution import convolve
-from soar.double_backward.lengths import cdist, vector_norm
+from soar.double_backward.distances import cdist
 from soar.double_backward.normalization import instance_norm, layer_norm
 from soar.double_backward.relu import rectify
 from soar.double_backward.softmax import is_forward, log_softmax, logsumexp, softmax
@@ -39,15 +39,13 @@ _OURS: dict[Callable[..., Any], tuple[Any, ...]] = {
     log_softmax: (torch.log_softmax, Tensor.log_softmax, torch.special.log_softmax),
     logsumexp: (torch.logsumexp, Tensor.logsumexp, torch.special.logsumexp),
     hardsigmoid: (F.hardsigmoid,),
-    glu: (F.glu,),
-    vector_norm: (torch.linalg.vector_norm,),
     cdist: (torch.cdist,),
 }
 _REPLACED = {theirs: ours for ours, functions in _OURS.items() for theirs in functions}
 
 # Written in Python, from functions that are replaced.
 _COMPOSED = frozenset(
-    {F.multi_head_attention_forward, F.layer_norm, F.instance_norm, F.normalize, torch.norm, Tensor.norm}
+    {F.multi_head_attention_forward, F.layer_norm, F.instance_norm}
     | {F.softmax, F.softmin, F.log_softmax, F.gumbel_softmax}
 )
 

@@ -28,7 +28,7 @@ def obstacle(loss: Tensor) -> str | None:
     >>> obstacle(x.exp().sum()), (obstacle(x.exp().mul_(2).sum()) or "")[:60]
     (None, 'RuntimeError: one of the variables needed for gradient compu')
     """
-    waiting: list[Any] = [loss.grad_fn]
+    waiting: list[Any] = [] if loss.grad_fn is None else [loss.grad_fn]
     seen = {None, *waiting}
     leaves, custom, is_suspicious = [], set(), False
     while waiting:
@@ -43,7 +43,7 @@ def obstacle(loss: Tensor) -> str | None:
         following = {one for one, _ in node.next_functions} - seen
         seen |= following
         waiting.extend(following)
-    if not is_suspicious:
+    if not is_suspicious or not leaves:
         return None
     try:
         torch.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True)
@@ -51,7 +51,9 @@ def obstacle(loss: Tensor) -> str | None:
         raise
     except RuntimeError as error:
         theirs = sorted(one.__qualname__ for one in custom if not one.__module__.startswith("soar."))
-        return first_line(error) + (f"; it calls {', '.join(theirs)}" if theirs else "")
+        # What follows advises people who debug their own backward pass.
+        reason = first_line(error).partition(" Hint:")[0]
+        return reason + (f"; it calls {', '.join(theirs)}" if theirs else "")
     return None
 
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from soar import curvature, randomness
 from soar.double_backward import FastDoubleBackward
-from soar.double_backward.graph import obstacle, place_of
+from soar.double_backward.graph import obstacle, place_of, undifferentiable
 from soar.errors import UserError, first_line
 from soar.objectives import checks
 from soar.objectives.alignment import cosine
@@ -256,10 +256,13 @@ class SOAR(Objective):
                 reason = first_line(cause).rstrip(".") + place_of(cause, self.model)
         found = self._gauss_newton_by(curvature.logits_along_backward, points, y, direction)
         if reason is not None:
+            without = obstacle(curvature.augmented_norm(found[2]).sum() + found[0].sum())
+            if without is not None:
+                raise undifferentiable(without)
             self._is_backward = True
             warnings.warn(
                 f"model: has no forward derivatives that SOAR can train ({reason}); it takes two backward"
-                " passes in their place, for the same loss at a higher cost",
+                " passes in their place, for the same loss at a slightly higher cost",
                 stacklevel=2,
             )
         return found
