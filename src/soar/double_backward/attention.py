@@ -6,7 +6,6 @@ softmax(q k^T / \sqrt d + mask) v, written out in ordinary operations.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from soar.errors import UserError
 from soar.evaluation.suites import Plan, Wanted, resolve
-from soar.evaluation.target import Target
+from soar.evaluation.target import COMPILED_AGAIN, Target
+from soar.model_state import uncompiled
 from soar.threat import Threat, require_threat
 
 Batch = Tensor | NDArray[Any]
@@ -133,7 +134,8 @@ def attack(
         if not isinstance(given, Tensor | np.ndarray):
             raise UserError(f"{name}: got a {type(given).__name__}, expected a tensor or a NumPy array")
     target = Target(model=model, data=(x, y), threat=threats[0], seed=seed, batch_size=batch_size)
-    found = tuple(_attacked(target, one, plan) for one in threats)
+    with uncompiled(model, COMPILED_AGAIN):
+        found = tuple(_attacked(target, one, plan) for one in threats)
     return found[0] if isinstance(threat, Threat) else found
 
 

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from soar.runs import Run
 
 
+COMPILED_AGAIN = "batches shrink as images are fooled, and each size would be compiled again"
+"""why a compiled model is evaluated as it was written"""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Target:
     """A model with its examples and the threat, everything that an attack needs.

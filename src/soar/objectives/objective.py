@@ -15,7 +15,7 @@ from soar.double_backward.graph import obstacle, undifferentiable
 from soar.errors import UserError
 from soar.inputs import check_batch, check_images, check_numbers
 from soar.losses import cross_entropy
-from soar.model_state import require_module
+from soar.model_state import require_module, uncompiled, warn_if_compiled
 from soar.prediction import knowing
 from soar.registry import Registry
 from soar.threat import Threat, require_threat
@@ -84,6 +84,10 @@ class Objective(nn.Module, ABC):
         self.micro_batches = 1
         self._is_checked = False
         self._check_weights()
+        if self.differentiates_twice:
+            why = f"compiled code has one derivative and {type(self).__name__} needs two"
+            # The line that builds the objective.
+            warn_if_compiled(model, why, stacklevel=4)
 
     def forward(self, x: Tensor, y: Tensor, index: Tensor | None = None, step: int | None = None) -> Output:
         """Return the loss of a batch.
@@ -117,7 +121,10 @@ class Objective(nn.Module, ABC):
             # Once is enough to find a wrong setup, and on a GPU every check synchronizes.
             check_images(x, y)
             self._check_weights()
-        with knowing(y) if is_first or y.device.type == "cpu" else nullcontext():
+        with (
+            knowing(y) if is_first or y.device.type == "cpu" else nullcontext(),
+            uncompiled() if self.differentiates_twice else nullcontext(),
+        ):
             output = self.compute(x, y, index, step)
         if is_first and self.differentiates_twice and (reason := obstacle(output.loss)) is not None:
             raise undifferentiable(reason)
