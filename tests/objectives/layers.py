@@ -80,7 +80,9 @@ class Attention(nn.Module):
         w, n = self.window, SIDE // self.window
         if n > 1:
             x = torch.roll(x, (1, 1), (2, 3))
-        windows = x.reshape(len(x), CHANNELS, n, w, n, w).permute(0, 2, 4, 3, 5, 1).reshape(-1, w * w, CHANNELS)
+        windows = (
+            x.reshape(len(x), CHANNELS, n, w, n, w).permute(0, 2, 4, 3, 5, 1).reshape(-1, w * w, CHANNELS)
+        )
         q, k, v = self.qkv(self.norm(windows)).chunk(3, dim=-1)
         if self.over_channels:
             q, k = F.normalize(q, dim=1), F.normalize(k, dim=1)
@@ -111,9 +113,13 @@ class MobileNetV3(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.wide = nn.Sequential(nn.Conv2d(CHANNELS, 6, 1), nn.BatchNorm2d(6, momentum=0.0), nn.Hardswish(True))
+        self.wide = nn.Sequential(
+            nn.Conv2d(CHANNELS, 6, 1), nn.BatchNorm2d(6, momentum=0.0), nn.Hardswish(True)
+        )
         self.deep = nn.Sequential(nn.Conv2d(6, 6, 3, padding=1, groups=6), nn.Hardswish())
-        self.squeeze = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(6, 2, 1), nn.ReLU(True), nn.Conv2d(2, 6, 1))
+        self.squeeze = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Conv2d(6, 2, 1), nn.ReLU(True), nn.Conv2d(2, 6, 1)
+        )
         self.excite, self.back = nn.Hardsigmoid(inplace=True), nn.Conv2d(6, CHANNELS, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -127,7 +133,10 @@ class ConvNeXt(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.deep, self.norm = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, groups=CHANNELS), nn.LayerNorm(CHANNELS)
+        self.deep, self.norm = (
+            nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, groups=CHANNELS),
+            nn.LayerNorm(CHANNELS),
+        )
         self.mix = nn.Sequential(nn.Linear(CHANNELS, 8), nn.GELU(), nn.Linear(8, CHANNELS))
         self.scale = nn.Parameter(torch.full((CHANNELS,), 0.5))
 
@@ -239,6 +248,8 @@ def network(name: str) -> nn.Module:
 
 def images(count: int = 3) -> Tensor:
     """Return some images whose pixels are not at the ends of their range."""
-    return torch.rand(
-        count, 1, SIDE, SIDE, dtype=torch.float64, generator=torch.Generator().manual_seed(5)
-    ).mul(0.8).add(0.1)
+    return (
+        torch.rand(count, 1, SIDE, SIDE, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+        .mul(0.8)
+        .add(0.1)
+    )

@@ -66,7 +66,9 @@ def test_what_is_compiled_in_part_or_in_place_is_run_as_it_was_written(
     kind: type[Objective], how: str
 ) -> None:
     model = compiled(network(), how)
-    with pytest.warns(UserWarning, match=r"^model: is compiled, but .*, because compiled code has one") as told:
+    with pytest.warns(
+        UserWarning, match=r"^model: is compiled, but .*, because compiled code has one"
+    ) as told:
         made = kind(model, Linf("1/10"))
     assert [one.filename for one in told] == [__file__], "it points to the caller's line"
     made(X, Y, INDEX, 0).loss.backward()

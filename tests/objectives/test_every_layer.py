@@ -112,7 +112,9 @@ def test_every_objective_trains_it(name: str, objective: str) -> None:
     model = network(name).float()
     made = build(objective, model)
     if objective == "ibp" and name not in ("ConvNeXt", "spectral_norm", "weight_norm"):
-        with pytest.raises(UserError, match=r"^model: got .*; `soar certify --method smoothing` takes any model"):
+        with pytest.raises(
+            UserError, match=r"^model: got .*; `soar certify --method smoothing` takes any model"
+        ):
             made(X.float(), Y, INDEX)
         return
     for step in range(2):

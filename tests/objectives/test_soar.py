@@ -54,6 +54,7 @@ def test_loss_is_the_formula_from_dense_matrices(threat: Threat, scale: float, s
         num_directions=samples,
         loss_scale=scale,
         penalty_weight=0.3,
+        penalty_floor=True,
         seed=2,
     )
     found = objective(x, y, INDEX, 5)
@@ -168,6 +169,7 @@ def test_the_default_differs_from_the_paper_in_what_its_docstring_lists() -> Non
     assert (ours.loss_scale, papers.loss_scale) == (1 / 64, 1.0)
     assert (ours.max_norm, papers.max_norm) == (None, 10.0)
     assert (ours.batchnorm_stats, papers.batchnorm_stats) == ("running", "batch")
+    assert (ours.penalty_floor, papers.penalty_floor) == (False, True)
     rest = (
         "num_directions",
         "penalty_weight",
@@ -181,7 +183,7 @@ def test_the_default_differs_from_the_paper_in_what_its_docstring_lists() -> Non
 
 def test_clamped_examples_have_no_gradient_and_are_counted() -> None:
     model, x, y = problem()
-    clamped = SOAR(model, Linf(0.1), loss_scale=100.0, max_norm=1e-3)
+    clamped = SOAR(model, Linf(0.1), loss_scale=100.0, max_norm=1e-3, penalty_floor=True)
     found = clamped(x, y, INDEX, 0)
     assert found.metrics["clamped"] == 1
     assert found.metrics["penalty"].item() == pytest.approx(clamped.factor(x, 0) * 1e-3)
@@ -191,6 +193,37 @@ def test_clamped_examples_have_no_gradient_and_are_counted() -> None:
     theirs = torch.autograd.grad(plain.loss, parameters)
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("product", ["finite-difference", "exact", "gauss-newton"])
+def test_the_floor_is_what_no_weights_change(product: Any) -> None:
+    model, x, y = problem()
+    losses, slopes = [], []
+    for floor in (False, True):
+        objective = SOAR(model, Linf(0.1), hvp=product, num_directions=2, penalty_floor=floor)
+        losses.append(objective(x, y, INDEX, 4).loss)
+        slopes.append(torch.autograd.grad(losses[-1], list(model.parameters())))
+    last = [randomness.key(0, INDEX, f"soar direction {k}", 4) for k in range(2)]
+    z = torch.stack([curvature.draw_direction(key, SHAPE, torch.float64).last for key in last])
+    torch.testing.assert_close(losses[1] - losses[0], objective.factor(x, 4) * z.abs().mean())
+    for one, other in zip(*slopes, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_flat_loss_has_no_penalty_at_any_size() -> None:
+    class Flat(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.level = nn.Parameter(torch.zeros(3, dtype=torch.float64))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.level + 0 * x.flatten(1).sum(dim=1, keepdim=True)
+
+    for side in (4, 32):
+        x = torch.full((2, 1, side, side), 0.5, dtype=torch.float64)
+        found = SOAR(Flat(), Linf("8/255"))(x, torch.tensor([0, 1]))
+        assert found.metrics["penalty"].abs() < 1e-12
+        assert found.loss.item() == pytest.approx(math.log(3))
 
 
 def test_the_weight_warms_up() -> None:
