@@ -27,7 +27,7 @@ told = pytest.mark.filterwarnings("ignore:model. has no forward derivatives that
 
 
 def slopes(objective: Objective) -> tuple[float, float]:
-    """The derivative of a loss along a random change of all weights, and the same as a difference of losses."""
+    """The derivative of a loss along a random change of the weights, and the same by a difference."""
     model, recall = objective.model, Recall()
     parameters = [one for one in model.parameters() if one.requires_grad]
     with recall.recording():
@@ -147,7 +147,8 @@ def test_what_has_one_derivative_is_trained_by_those_that_need_one(objective: st
         made(X, Y, INDEX).loss.backward()
         return
     refusal = (
-        r"^model: cannot be differentiated twice \(RuntimeError: trying to differentiate twice .*; it calls _Once\);"
+        r"^model: cannot be differentiated twice \(RuntimeError: trying to differentiate twice .*; it calls"
+        r" _Once\);"
         " expected layers that can, or an objective that differentiates once, such as nfgsm, adversarial,"
         " trades or qub$"
     )

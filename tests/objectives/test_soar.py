@@ -380,7 +380,7 @@ def test_layers_without_forward_derivatives_are_differentiated_backward_and_told
     model, x = OwnLayer(), images(3)
     y = said(model, x)
     objective = SOAR(model, Linf(0.1))
-    told = r"^model: has no forward derivatives that SOAR can train \(NotImplementedError: .* jvp .*, in the model"
+    told = r"^model: has no forward derivatives that SOAR .* \(NotImplementedError: .* jvp .*, in the model"
     with pytest.warns(UserWarning, match=told) as caught:
         found = objective(x, y, INDEX[:3], 0)
     assert len(caught) == 1

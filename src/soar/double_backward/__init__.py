@@ -1,4 +1,4 @@
-"""Layers whose double backward is right, fast and lean, put in place of PyTorch's by one context.
+"""Layers whose double backward is correct, fast and lean, put in place of PyTorch's by one context.
 
 Penalties on input gradients differentiate a backward pass, and penalties on curvature once more. PyTorch's
 formulas for that are slow on CPUs for convolutions and batch norms, wrong in the third derivative of most
@@ -53,7 +53,7 @@ _WRONG_FORWARD = frozenset(
     {torch.det, Tensor.det, torch.linalg.det, torch.logdet, Tensor.logdet}
     | {torch.linalg.slogdet, torch.slogdet, Tensor.slogdet, torch.linalg.solve, torch.linalg.solve_ex}
 )
-"""whose forward derivative PyTorch differentiates wrongly; gradients of gradients are right"""
+"""whose forward derivative PyTorch differentiates wrongly; gradients of gradients are correct"""
 
 
 class FastDoubleBackward(TorchFunctionMode):

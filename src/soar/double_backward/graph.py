@@ -1,4 +1,4 @@
-"""Find out whether the backward pass of a loss will fail, before anybody calls it."""
+"""Find out whether the backward pass of a loss will fail, before the caller runs it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ y = \gamma (x - E x) / \sqrt{E (x - E x)^2 + \epsilon} + \beta
 
 The curvature of a loss is a second derivative by the pixels, and training takes one more by the weights. For
 layer, instance and batch norm PyTorch's formulas take mean and deviation for constants there, and return a
-wrong gradient without a word. Second derivatives, and everything about group norm, are right.
+wrong gradient without a word. Second derivatives, and everything about group norm, are correct.
 """
 
 from __future__ import annotations

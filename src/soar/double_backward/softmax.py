@@ -1,7 +1,7 @@
 r"""Softmax and its kin, written out for a forward derivative that is differentiated backward.
 
 PyTorch's own formulas for \( J z \) of these functions write over numbers that the pass back needs. Where no
-forward derivative is asked for, theirs are right and faster, and are left alone.
+forward derivative is asked for, theirs are correct and faster, and are left alone.
 """
 
 from __future__ import annotations
