@@ -90,7 +90,8 @@ class Attention(nn.Module):
         else:
             mixed = (q @ k.transpose(1, 2) * CHANNELS**-0.5 + self.scores).softmax(dim=-1) @ v
         found = (windows + self.out(mixed)).reshape(len(x), n, n, w, w, CHANNELS)
-        return found.permute(0, 5, 1, 3, 2, 4).reshape(x.shape)
+        result: Tensor = found.permute(0, 5, 1, 3, 2, 4).reshape(x.shape)
+        return result
 
 
 class Tokens(nn.Module):
@@ -239,10 +240,11 @@ def network(name: str) -> nn.Module:
         torch.manual_seed(3)
         body = nn.Sequential(nn.Conv2d(1, CHANNELS, 3, padding=1), LAYERS[name](), nn.Flatten()).double()
         width = body(images()).shape[1]
-        model = nn.Sequential(body, nn.Linear(width, 3, dtype=torch.float64))
+        last = nn.Linear(width, 3, dtype=torch.float64)
+        model = nn.Sequential(body, last)
     with torch.no_grad():
         # Logits of the size of trained ones: the softmax of the loss is curved.
-        model[1].weight.mul_(2 / model(images()).std())
+        last.weight.mul_(2 / model(images()).std())
     return model
 
 

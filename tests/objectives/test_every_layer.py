@@ -141,7 +141,7 @@ def test_what_falls_back_says_so_once_and_nothing_else_does(name: str) -> None:
 @pytest.mark.parametrize("objective", [one.name for one in OBJECTIVES if one.name != "ibp"])
 def test_what_has_one_derivative_is_trained_by_those_that_need_one(objective: str) -> None:
     model = network("ReLU")
-    model[0][1] = Once()  # type: ignore[index, operator]
+    model[0][1] = Once()  # type: ignore[index]
     made = build(objective, model)
     if objective not in TWICE:
         made(X, Y, INDEX).loss.backward()
@@ -160,6 +160,6 @@ def test_what_has_one_derivative_is_trained_by_those_that_need_one(objective: st
 @pytest.mark.parametrize("product", ["exact", "finite-difference"])
 def test_every_product_of_soar_refuses_what_has_one_derivative(product: str) -> None:
     model = network("ReLU")
-    model[0][1] = Once()  # type: ignore[index, operator]
+    model[0][1] = Once()  # type: ignore[index]
     with pytest.raises(UserError, match=r"^model: cannot be differentiated twice \(RuntimeError: .*twice"):
         build("soar", model, hvp=product)(X, Y, INDEX)
