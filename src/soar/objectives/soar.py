@@ -87,8 +87,7 @@ class SOAR(Objective):
             the start leaves
         hvp: how Hessian-vector products are computed. "gauss-newton" leaves out the curvature of the
             logits, is exact between the kinks of a ReLU network and the fastest; "finite-difference" of
-            gradients includes the kinks within its step, and supports any layers; "exact" differentiates once
-            more
+            gradients includes the kinks within its step; "exact" differentiates once more
         fd_step: h, the l2 length of the finite-difference step, the scale at which curvature is measured
         num_directions: how many directions z are drawn per example
         loss_scale: s, the factor on the loss inside the norm; quadratic below 1/s, linear above
