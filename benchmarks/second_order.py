@@ -109,7 +109,6 @@ class BoundAndPenalty(SOAR):
             init="nfgsm",
             penalty_fraction=penalty_fraction,
             penalty_weight=penalty_weight,
-            batchnorm_stats="running",
             seed=seed,
         )
 
@@ -126,7 +125,7 @@ class BoundAndPenalty(SOAR):
         keys = [randomness.key(self.seed, index[:size], "soar direction 0", step)]
         with statistics(self.model, self.batchnorm_stats):
             found = self._expand_part(points[:size].detach(), y[:size], keys)
-        penalty = (self.factor(x, step) * found.norms).mean()
+        penalty = (self.factor(x, step) * (found.norms - found.floors)).mean()
         metrics = {"bound": bound.detach().mean(), "penalty": penalty.detach()}
         return Output(bound.mean() + penalty, attacked.detach(), metrics)
 

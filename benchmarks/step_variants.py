@@ -65,7 +65,7 @@ class Concatenated(SOAR):
         near, far = gradients.chunk(2)
         product = augmented_product(length * (far - near) / self.fd_step, near, z, scale=self.loss_scale)
         count = len(y)
-        return Expansion(answers[0][:count], near, augmented_norm(product)[:, None])
+        return Expansion(answers[0][:count], near, augmented_norm(product)[:, None], z.last.abs()[:, None])
 
 
 class FromParts(SOAR):
@@ -82,16 +82,7 @@ class FromParts(SOAR):
         _, gradient = input_gradient(loss_at, points, differentiable=True)
         along = curvature.gauss_newton_product(self.model, points, z.pixels, differentiable=True)
         product = augmented_product(along, gradient, z, scale=self.loss_scale)
-        return Expansion(answers[0], gradient, augmented_norm(product)[:, None])
-
-
-def along_by_two_passes_back(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
-    """Return J z as the derivative of u -> J^T u along z."""
-    outputs = logits(x)
-    u = torch.zeros_like(outputs, requires_grad=True)
-    (pulled,) = torch.autograd.grad(outputs, x, u, create_graph=True)
-    (along,) = torch.autograd.grad(pulled, u, direction, create_graph=True)
-    return outputs, along
+        return Expansion(answers[0], gradient, augmented_norm(product)[:, None], z.last.abs()[:, None])
 
 
 def along_by_difference(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
@@ -123,7 +114,11 @@ class Variant:
     def subject(self, network: Workload) -> tuple[SOAR, Tensor, Tensor]:
         """Make the objective, around a network as the benchmark of steps makes it."""
         made, x, y = build("soar", network)
-        options: dict[str, Any] = {"hvp": "finite-difference", **dict(self.options)}
+        options: dict[str, Any] = {
+            "hvp": "finite-difference",
+            "batchnorm_stats": "batch",
+            **dict(self.options),
+        }
         return self.kind(made.model, Linf("8/255"), **options), x, y
 
 
@@ -132,8 +127,8 @@ def without(*functions: Any, small_map: int = convolution._SMALL_MAP) -> Within:
 
     def within() -> AbstractContextManager[Any]:
         stack = ExitStack()
-        kept = {key: value for key, value in double_backward._FASTER.items() if key not in functions}
-        stack.enter_context(patch.object(double_backward, "_FASTER", kept))
+        kept = {key: value for key, value in double_backward._REPLACED.items() if key not in functions}
+        stack.enter_context(patch.object(double_backward, "_REPLACED", kept))
         stack.enter_context(patch.object(convolution, "_SMALL_MAP", small_map))
         return stack
 
@@ -182,7 +177,7 @@ VARIANTS = (
         "gauss-newton, J z by two passes back",
         "not kept: one pass more, and batch norm would be differentiated three times",
         options=(("hvp", "gauss-newton"),),
-        within=with_derivative(along_by_two_passes_back),
+        within=with_derivative(curvature.logits_along_backward),
     ),
     Variant(
         "gauss-newton, J z by difference",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -72,6 +74,42 @@ def with_float64(model: nn.Module) -> nn.Module:
     True
     """
     return copy.deepcopy(model).cpu() if placement(model)[0].type == "mps" else model
+
+
+@contextmanager
+def uncompiled(model: object = None, why: str = "") -> Iterator[None]:
+    """Within this context, what was compiled by `torch.compile` runs as it was written.
+
+    Compiled code has one derivative, and is compiled again for every other mode, precision and batch size.
+
+    Args:
+        model: the user is told of it if this one is compiled, or a module in it
+        why: the reason to give
+    """
+    warn_if_compiled(model, why, stacklevel=5)
+    # Nothing can be compiled before this module is imported, which takes seconds.
+    if "torch._dynamo" not in sys.modules:
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+def warn_if_compiled(model: object, why: str, *, stacklevel: int) -> None:
+    """Warn, where a model is compiled, that it will run as it was written.
+
+    Args:
+        model: anything, as it came from the user
+        why: the reason
+        stacklevel: which caller the warning points to, as in `warnings.warn`
+    """
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    if any(hasattr(one, "_orig_mod") or one._compiled_call_impl is not None for one in modules):
+        warnings.warn(
+            f"model: is compiled, but runs here as it was written, because {why}; its weights are the same,"
+            " and elsewhere it stays compiled",
+            stacklevel=stacklevel,
+        )
 
 
 def require_module(given: object) -> None:

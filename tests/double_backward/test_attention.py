@@ -9,7 +9,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import soar
 from soar.double_backward import FastDoubleBackward
 from soar.double_backward.attention import attend
-from soar.errors import UserError
 
 SEEN = torch.tensor([[True, False, True], [True, True, False]])
 
@@ -39,9 +38,20 @@ def test_large_scores_do_not_overflow() -> None:
     torch.testing.assert_close(attend(1e6 * q, k, v), expected)
 
 
-def test_dropout_is_left_to_pytorch() -> None:
-    assert attend(*tokens(), dropout_p=0.5) is None
-    assert attend(*tokens(), enable_gqa=True) is None
+def test_dropout_drops_what_pytorch_drops() -> None:
+    found = []
+    for call in (F.scaled_dot_product_attention, attend):
+        with torch.random.fork_rng():
+            torch.manual_seed(3)
+            found.append(call(*tokens(), dropout_p=0.5))
+    torch.testing.assert_close(*found)
+
+
+def test_keys_are_shared_by_groups_of_queries() -> None:
+    q, k, v = tokens()
+    k, v = k[:, ::2], v[:, ::2]
+    expected = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+    torch.testing.assert_close(attend(q, k, v, enable_gqa=True), expected)
 
 
 def test_second_derivatives_are_those_of_the_plain_kernel() -> None:
@@ -93,8 +103,9 @@ def test_penalties_train_transformers(objective: type[soar.objectives.Objective]
     assert all(part.grad is not None and bool(part.grad.isfinite().all()) for part in model.parameters())
 
 
-def test_soars_products_agree_on_attention() -> None:
-    model, losses = Transformer(layer=False), []
+@pytest.mark.parametrize("layer", [False, True])
+def test_soars_products_agree_on_attention(layer: bool) -> None:
+    model, losses = Transformer(layer=layer), []
     for product in ("exact", "finite-difference", "gauss-newton"):
         step = 1e-3 if product == "finite-difference" else 0.5
         objective = soar.objectives.SOAR(model, soar.Linf("8/255"), hvp=product, fd_step=step)
@@ -102,10 +113,3 @@ def test_soars_products_agree_on_attention() -> None:
     # Gauss-Newton leaves out the curvature of the logits, which is small here.
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
     assert losses[0] == pytest.approx(losses[2], rel=0.05)
-
-
-def test_pytorchs_layer_under_gauss_newton_names_the_remedy() -> None:
-    objective = soar.objectives.SOAR(Transformer(layer=True), soar.Linf("8/255"), hvp="gauss-newton")
-    with pytest.raises(UserError, match=r"MultiheadAttention.*expected finite-difference"):
-        objective(*batch())
-    soar.objectives.SOAR(Transformer(layer=True), soar.Linf("8/255"), hvp="finite-difference")(*batch())

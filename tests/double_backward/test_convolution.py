@@ -207,7 +207,6 @@ NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.* on a model with BatchNorm")
 @pytest.mark.parametrize("objective", ["soar", "foar"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_whole_objectives_on_real_networks_have_the_gradients_of_plain_autograd(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo.testing import CompileCounter
 
 import soar
 from soar.prediction import predict
@@ -85,13 +86,36 @@ def test_models_of_any_precision_and_compiled_ones_are_diagnosed(kind: str) -> N
     assert all(one.was_run for one in found.checks)
 
 
-def test_a_compiled_part_and_a_compiled_whole_are_evaluated() -> None:
+def test_a_scripted_part_is_evaluated() -> None:
     x = images(4).float()
     partly = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1), scripted()).eval()
-    whole: Any = torch.compile(Plain(), backend="eager")
-    for model in (partly, whole):
-        y = predict(model, x).argmax(dim=1)
-        assert soar.evaluate(model, (x, y), THREAT, "pgd:steps=2").accuracy("clean") == 1
+    y = predict(partly, x).argmax(dim=1)
+    assert soar.evaluate(partly, (x, y), THREAT, "pgd:steps=2").accuracy("clean") == 1
+
+
+def run(name: str, model: nn.Module, x: Tensor, y: Tensor) -> object:
+    """The numbers that a function of a model finds."""
+    if name == "attack":
+        return soar.attack(model, x, y, THREAT).adversarial.tolist()
+    if name == "evaluate":
+        return soar.evaluate(model, (x, y), THREAT, "fast").worst_case
+    if name == "diagnose":
+        return [one.sentence for one in soar.diagnose(model, (x, y), THREAT).checks]
+    return soar.certify(model, (x, y), THREAT, "ibp").certified.tolist()
+
+
+@pytest.mark.parametrize("name", ["attack", "evaluate", "diagnose", "certify"])
+def test_what_torch_compiles_is_run_as_it_was_written_and_told_of_once(name: str) -> None:
+    torch._dynamo.reset()
+    counter, plain, x = CompileCounter(), Plain(), images(5).float()
+    whole: Any = torch.compile(plain, backend=counter)
+    y = predict(plain, x).argmax(dim=1)
+    with pytest.warns(UserWarning, match=r"^model: is compiled, but .*, because batches shrink") as told:
+        found = run(name, whole, x, y)
+    assert len(told) == 1 and told[0].filename == __file__
+    assert counter.frame_count == 0, "nothing was compiled"
+    assert found == run(name, plain, x, y)
+    assert torch.equal(whole(x), plain(x)) and counter.frame_count == 1, "it stays compiled elsewhere"
 
 
 class Wide(nn.Module):

@@ -54,6 +54,7 @@ def test_loss_is_the_formula_from_dense_matrices(threat: Threat, scale: float, s
         num_directions=samples,
         loss_scale=scale,
         penalty_weight=0.3,
+        penalty_floor=True,
         seed=2,
     )
     found = objective(x, y, INDEX, 5)
@@ -167,12 +168,13 @@ def test_the_default_differs_from_the_paper_in_what_its_docstring_lists() -> Non
     assert (ours.hvp, papers.hvp, papers.fd_step) == ("gauss-newton", "finite-difference", 0.01)
     assert (ours.loss_scale, papers.loss_scale) == (1 / 64, 1.0)
     assert (ours.max_norm, papers.max_norm) == (None, 10.0)
+    assert (ours.batchnorm_stats, papers.batchnorm_stats) == ("running", "batch")
+    assert (ours.penalty_floor, papers.penalty_floor) == (False, True)
     rest = (
         "num_directions",
         "penalty_weight",
         "penalty_fraction",
         "penalty_warmup_steps",
-        "batchnorm_stats",
         "penalty_grad_clip",
     )
     assert all(getattr(ours, name) == getattr(papers, name) for name in rest)
@@ -181,7 +183,7 @@ def test_the_default_differs_from_the_paper_in_what_its_docstring_lists() -> Non
 
 def test_clamped_examples_have_no_gradient_and_are_counted() -> None:
     model, x, y = problem()
-    clamped = SOAR(model, Linf(0.1), loss_scale=100.0, max_norm=1e-3)
+    clamped = SOAR(model, Linf(0.1), loss_scale=100.0, max_norm=1e-3, penalty_floor=True)
     found = clamped(x, y, INDEX, 0)
     assert found.metrics["clamped"] == 1
     assert found.metrics["penalty"].item() == pytest.approx(clamped.factor(x, 0) * 1e-3)
@@ -191,6 +193,37 @@ def test_clamped_examples_have_no_gradient_and_are_counted() -> None:
     theirs = torch.autograd.grad(plain.loss, parameters)
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("product", ["finite-difference", "exact", "gauss-newton"])
+def test_the_floor_is_what_no_weights_change(product: Any) -> None:
+    model, x, y = problem()
+    losses, slopes = [], []
+    for floor in (False, True):
+        objective = SOAR(model, Linf(0.1), hvp=product, num_directions=2, penalty_floor=floor)
+        losses.append(objective(x, y, INDEX, 4).loss)
+        slopes.append(torch.autograd.grad(losses[-1], list(model.parameters())))
+    last = [randomness.key(0, INDEX, f"soar direction {k}", 4) for k in range(2)]
+    z = torch.stack([curvature.draw_direction(key, SHAPE, torch.float64).last for key in last])
+    torch.testing.assert_close(losses[1] - losses[0], objective.factor(x, 4) * z.abs().mean())
+    for one, other in zip(*slopes, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_flat_loss_has_no_penalty_at_any_size() -> None:
+    class Flat(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.level = nn.Parameter(torch.zeros(3, dtype=torch.float64))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.level + 0 * x.flatten(1).sum(dim=1, keepdim=True)
+
+    for side in (4, 32):
+        x = torch.full((2, 1, side, side), 0.5, dtype=torch.float64)
+        found = SOAR(Flat(), Linf("8/255"))(x, torch.tensor([0, 1]))
+        assert found.metrics["penalty"].abs() < 1e-12
+        assert found.loss.item() == pytest.approx(math.log(3))
 
 
 def test_the_weight_warms_up() -> None:
@@ -236,7 +269,6 @@ def test_every_option_keeps_the_contract(options: dict[str, Any]) -> None:
     check_objective(lambda model, threat: SOAR(model, threat, **options))
 
 
-@pytest.mark.filterwarnings("ignore:SOAR on a model with BatchNorm")
 @pytest.mark.parametrize("kind", ["batch", "running"])
 def test_only_the_first_pass_counts_for_batch_norm(kind: Any) -> None:
     with torch.random.fork_rng():
@@ -254,20 +286,18 @@ def test_only_the_first_pass_counts_for_batch_norm(kind: Any) -> None:
     assert norm.training and norm.track_running_stats
 
 
-def test_batch_norm_is_warned_of_once_where_it_couples_examples() -> None:
-    with pytest.warns(UserWarning, match="SOAR on a model with BatchNorm: .* couple the examples") as caught:
-        SOAR(nn.Sequential(nn.BatchNorm2d(1), TinyNet()), Linf(0.1))
-    assert len(caught) == 1
+@pytest.mark.parametrize("build", [SOAR, SOARPaper])
+def test_batch_norm_needs_no_warning(build: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        SOAR(nn.Sequential(nn.BatchNorm2d(1), TinyNet()), Linf(0.1), batchnorm_stats="running")
+        build(nn.Sequential(nn.BatchNorm2d(1), TinyNet()), Linf(0.1))
 
 
 def test_with_running_statistics_curvature_is_each_examples_own() -> None:
     def penalty(rows: slice) -> Tensor:
         norm = nn.BatchNorm2d(1, momentum=0.0).double()
         model, x, y = problem()
-        objective = SOAR(nn.Sequential(norm, model), Linf(0.1), init="zero", batchnorm_stats="running")
+        objective = SOAR(nn.Sequential(norm, model), Linf(0.1), init="zero")
         found: Tensor = objective(x[rows], y[rows], INDEX[rows], 0).metrics["penalty"]
         return found
 
@@ -346,11 +376,22 @@ class OwnLayer(nn.Module):
         return self.model(_NoDual.apply(x))  # type: ignore[no-any-return, no-untyped-call]
 
 
-def test_layers_without_forward_derivatives_are_told_what_to_use_instead() -> None:
+def test_layers_without_forward_derivatives_are_differentiated_backward_and_told_of_once() -> None:
     model, x = OwnLayer(), images(3)
     y = said(model, x)
-    with pytest.raises(
-        UserError, match=r"objective\.hvp: got gauss-newton, but .* expected finite-difference"
+    objective = SOAR(model, Linf(0.1))
+    told = r"^model: has no forward derivatives that SOAR .* \(NotImplementedError: .* jvp .*, in the model"
+    with pytest.warns(UserWarning, match=told) as caught:
+        found = objective(x, y, INDEX[:3], 0)
+    assert len(caught) == 1
+    ordinary = SOAR(model.model, Linf(0.1))(x, y, INDEX[:3], 0)
+    torch.testing.assert_close(found.loss, ordinary.loss)
+    for one, other in zip(
+        torch.autograd.grad(found.loss, list(model.parameters())),
+        torch.autograd.grad(ordinary.loss, list(model.parameters())),
+        strict=True,
     ):
-        SOAR(model, Linf(0.1))(x, y)
-    assert SOAR(model, Linf(0.1), hvp="finite-difference")(x, y).loss.isfinite()
+        torch.testing.assert_close(one, other)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        objective(x, y, INDEX[:3], 1)

@@ -80,7 +80,6 @@ def test_clipping_over_micro_batches_clips_the_mean_gradient_of_their_parts(prod
     torch.testing.assert_close(torch.stack(total).mean(dim=0), 0.01 * mean / mean.norm())
 
 
-@pytest.mark.filterwarnings("ignore:SOAR on a model with BatchNorm")
 @pytest.mark.parametrize("product", ["gauss-newton", "exact", "finite-difference"])
 @pytest.mark.parametrize("kind", ["batch", "running"])
 def test_batch_norm_normalizes_the_batch_as_one(kind: Any, product: Any) -> None:
@@ -99,9 +98,8 @@ def test_batch_norm_normalizes_the_batch_as_one(kind: Any, product: Any) -> None
     torch.testing.assert_close(found.metrics["penalty"], penalty)
 
 
-@pytest.mark.filterwarnings("ignore:SOAR on a model with BatchNorm")
 def test_with_running_statistics_parts_stand_for_the_batch_despite_batch_norm() -> None:
-    options: dict[str, Any] = {"init": "zero", "batchnorm_stats": "running"}
+    options: dict[str, Any] = {"init": "zero"}
 
     def penalty(part: tuple[int, ...], **more: Any) -> Tensor:
         model, x, y = with_batch_norm()

@@ -24,10 +24,13 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from soar import randomness
+from soar.double_backward.graph import undifferentiable
+from soar.errors import first_line
 from soar.shapes import per_example
 
 LossAt = Callable[[Tensor], Tensor]
 LogitsAt = Callable[[Tensor], Tensor]
+LogitsAlong = Callable[[LogitsAt, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class Direction(NamedTuple):
@@ -56,7 +59,10 @@ def input_gradient(loss: LossAt, x: Tensor, *, differentiable: bool = False) -> 
     points = x if x.requires_grad else x.detach().requires_grad_()
     with torch.enable_grad():
         values = loss(points)
-        (gradient,) = torch.autograd.grad(values.sum(), points, create_graph=differentiable)
+        if differentiable:
+            (gradient,) = _grad(values.sum(), points)
+        else:
+            (gradient,) = torch.autograd.grad(values.sum(), points)
     if points is not x:
         # These points are used nowhere else; a later backward pass can spare their gradient.
         points.requires_grad_(False)
@@ -108,9 +114,7 @@ def exact_product(loss: LossAt, x: Tensor, direction: Tensor, *, differentiable:
         return torch.zeros_like(x)
     with torch.enable_grad():
         along = (gradient * direction).sum()
-        (product,) = torch.autograd.grad(
-            along, points, create_graph=differentiable, allow_unused=True, materialize_grads=True
-        )
+        (product,) = _grad(along, points, create_graph=differentiable, allow_unused=True)
     return product
 
 
@@ -138,7 +142,7 @@ def gauss_newton_product(
         outputs, t = logits_along(logits, points, direction)
         q = softmax_curvature(outputs.softmax(dim=1), t)
         q = q if differentiable else q.detach()
-        (product,) = torch.autograd.grad(outputs, points, q, create_graph=differentiable)
+        (product,) = _grad(outputs, points, q, create_graph=differentiable)
     if points is not x:
         points.requires_grad_(False)
     return product
@@ -163,6 +167,31 @@ def logits_along(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor
         # Aliases outlive the level; the dual number itself loses its tangent with it.
         found = primal.view_as(primal)
         return found, torch.zeros_like(found) if along is None else along.view_as(along)
+
+
+def logits_along_backward(logits: LogitsAt, x: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Return the logits and their derivative J z along a direction, by two backward passes.
+
+    \( J z = \partial \langle J^T u, z \rangle / \partial u \), the same for every u. For models with
+    operations that do not support forward-mode differentiation.
+
+    Args:
+        logits: from images to logits, of operations that can be differentiated twice
+        x: images, which require a gradient
+        direction: z, one per example
+
+    >>> x = torch.tensor([[3.0]], requires_grad=True)
+    >>> values, along = logits_along_backward(lambda x: x.square(), x, torch.tensor([[1.0]]))
+    >>> values.detach(), along.detach()
+    (tensor([[9.]]), tensor([[6.]]))
+    """
+    outputs = logits(x)
+    u = torch.zeros_like(outputs, requires_grad=True)
+    (pulled,) = _grad(outputs, x, u)
+    if not pulled.requires_grad:
+        return outputs, torch.zeros_like(outputs)
+    (along,) = _grad(pulled, u, direction, allow_unused=True)
+    return outputs, along
 
 
 def softmax_curvature(p: Tensor, t: Tensor) -> Tensor:
@@ -225,7 +254,14 @@ def augmented_norm(product: Direction) -> Tensor:
 
 
 def gauss_newton_augmented(
-    logits: LogitsAt, x: Tensor, y: Tensor, direction: Direction, *, corner: float = 1.0, scale: float = 1.0
+    logits: LogitsAt,
+    x: Tensor,
+    y: Tensor,
+    direction: Direction,
+    *,
+    corner: float = 1.0,
+    scale: float = 1.0,
+    along: LogitsAlong | None = None,
 ) -> tuple[Tensor, Tensor, Direction]:
     r"""Return logits, gradient and H z of cross-entropy, with Gauss-Newton's \( H_s \), in one forward pass.
 
@@ -242,20 +278,45 @@ def gauss_newton_augmented(
         direction: z
         corner: c, as in `augmented_product`
         scale: a factor on the loss, as in `augmented_product`
+        along: how J z is computed: `logits_along`, the default, or `logits_along_backward`
     """
     points = x.detach().requires_grad_()
     with torch.enable_grad():
-        outputs, t = logits_along(logits, points, direction.pixels)
+        outputs, t = (along or logits_along)(logits, points, direction.pixels)
         p = outputs.softmax(dim=1)
         residual = p - torch.nn.functional.one_hot(y, p.shape[1])
         pulled = scale * (softmax_curvature(p, t) + direction.last[:, None] * residual)
         # A pass that could be differentiated leaves weight gradients out, also where layers are replaced by
         # `soar.double_backward.FastDoubleBackward`; its graph goes at once.
-        gradient = torch.autograd.grad(outputs, points, residual, create_graph=True)[0].detach()
-        (top,) = torch.autograd.grad(outputs, points, pulled, create_graph=True)
+        gradient = _grad(outputs, points, residual)[0].detach()
+        (top,) = _grad(outputs, points, pulled)
         last = scale * (residual * t).sum(dim=1) + corner * direction.last
     points.requires_grad_(False)
     return outputs, gradient, Direction(top, last)
+
+
+def _grad(
+    outputs: Tensor,
+    points: Tensor,
+    weights: Tensor | None = None,
+    *,
+    create_graph: bool = True,
+    allow_unused: bool = False,
+) -> tuple[Tensor, ...]:
+    """Return derivatives that can be differentiated, or say in one line that the model has none."""
+    try:
+        return torch.autograd.grad(
+            outputs,
+            points,
+            weights,
+            create_graph=create_graph,
+            allow_unused=allow_unused,
+            materialize_grads=allow_unused,
+        )
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        raise undifferentiable(first_line(error)) from error
 
 
 def _dual(x: Tensor, tangent: Tensor) -> Tensor:

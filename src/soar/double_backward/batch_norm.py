@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from soar.double_backward.convolution import poison
+from soar.double_backward.normalization import batch_norm
 
 
 def normalize(
@@ -39,13 +40,15 @@ def normalize(
 ) -> Tensor | None:
     """Return `F.batch_norm` of the same arguments, differentiated fast, or None for PyTorch to do it.
 
-    Only batches of images on the CPU that are normalized by their own statistics are done here.
+    Only batches of images on the CPU that are normalized by their own statistics are done here; others
+    normalized so are written out.
     """
-    is_ordinary = isinstance(x, Tensor) and x.dim() == 4 and not others and training
-    if not is_ordinary or weight is None or bias is None or x.device.type != "cpu":
+    if not isinstance(x, Tensor) or others or not training:
         return None
     if torch.is_autocast_enabled(x.device.type) or x.numel() <= x.shape[1]:
         return None
+    if x.dim() != 4 or weight is None or bias is None or x.device.type != "cpu":
+        return batch_norm(x, running_mean, running_var, weight, bias, momentum, eps)
     running = (running_mean, running_var, momentum)
     result: Tensor = _BatchNorm.apply(x, weight, bias, running, eps)  # type: ignore[no-untyped-call]
     return result

@@ -17,7 +17,8 @@ from soar.evaluation.interval import share_of, wilson
 from soar.evaluation.rendering import Shown
 from soar.evaluation.suites import Plan, Wanted, resolve
 from soar.evaluation.table import CLEAN, WORST, attack_table
-from soar.evaluation.target import Target
+from soar.evaluation.target import COMPILED_AGAIN, Target
+from soar.model_state import uncompiled
 from soar.threat import Threat, require_threat
 
 if TYPE_CHECKING:
@@ -171,7 +172,8 @@ def attack(
         if not isinstance(given, Tensor | np.ndarray):
             raise UserError(f"{name}: got a {type(given).__name__}, expected a tensor or a NumPy array")
     target = Target(model=model, data=(x, y), threat=threats[0], seed=seed, batch_size=batch_size)
-    found = Curve(_attacked(target, one, plan) for one in threats)
+    with uncompiled(model, COMPILED_AGAIN):
+        found = Curve(_attacked(target, one, plan) for one in threats)
     return found[0] if isinstance(threat, Threat) else found
 
 

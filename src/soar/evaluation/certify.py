@@ -14,7 +14,8 @@ from soar.evaluation.certification import certify_target
 from soar.evaluation.curve import Curve
 from soar.evaluation.examples import Data
 from soar.evaluation.methods import method_of
-from soar.evaluation.target import Target
+from soar.evaluation.target import COMPILED_AGAIN, Target
+from soar.model_state import uncompiled
 from soar.progress import Mode
 from soar.threat import Threat
 from soar.weights import Weights
@@ -114,5 +115,6 @@ def certify(
         data_name=data_name,
         weights=weights,
     )
-    found = certify_target(target, threats, method_of(method), journal=journal)
+    with uncompiled(model, COMPILED_AGAIN):
+        found = certify_target(target, threats, method_of(method), journal=journal)
     return found[0] if isinstance(threat, Threat) else Curve(found)

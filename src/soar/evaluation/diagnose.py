@@ -24,8 +24,8 @@ from soar.evaluation.examples import Data
 from soar.evaluation.features import find_features
 from soar.evaluation.first_look import NO_CORRECT
 from soar.evaluation.inspection import SpareOutputsWarning, spare_outputs
-from soar.evaluation.target import Target
-from soar.model_state import require_module
+from soar.evaluation.target import COMPILED_AGAIN, Target
+from soar.model_state import require_module, uncompiled
 from soar.progress import Mode
 from soar.threat import Threat
 from soar.weights import Weights
@@ -105,7 +105,8 @@ def diagnose(
         data_name=data_name,
         weights=weights,
     )
-    return diagnose_target(target, sources=sources, features=features, journal=journal, say=say)
+    with uncompiled(model, COMPILED_AGAIN):
+        return diagnose_target(target, sources=sources, features=features, journal=journal, say=say)
 
 
 def diagnose_target(

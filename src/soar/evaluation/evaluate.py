@@ -17,7 +17,8 @@ from soar.evaluation.examples import Data
 from soar.evaluation.protocol import evaluate_target
 from soar.evaluation.radii import evaluate_radii
 from soar.evaluation.suites import Wanted, resolve
-from soar.evaluation.target import Target
+from soar.evaluation.target import COMPILED_AGAIN, Target
+from soar.model_state import uncompiled
 from soar.progress import Mode
 from soar.threat import Threat
 from soar.weights import Weights
@@ -133,10 +134,11 @@ def evaluate(
         class_names=class_names,
         weights=weights,
     )
-    if not isinstance(threat, Threat):
+    if budget is not None and not isinstance(threat, Threat):
+        raise UserError("budget: cannot be combined with several threats; choose one radius")
+    with uncompiled(model, COMPILED_AGAIN):
+        if not isinstance(threat, Threat):
+            return Curve(evaluate_radii(target, threats, plan, journal=journal, fast=fast, check=check))
         if budget is not None:
-            raise UserError("budget: cannot be combined with several threats; choose one radius")
-        return Curve(evaluate_radii(target, threats, plan, journal=journal, fast=fast, check=check))
-    if budget is not None:
-        return evaluate_within(target, budget, plan, journal=journal, fast=fast, check=check)
-    return evaluate_target(target, plan, journal=journal, fast=fast, check=check)
+            return evaluate_within(target, budget, plan, journal=journal, fast=fast, check=check)
+        return evaluate_target(target, plan, journal=journal, fast=fast, check=check)

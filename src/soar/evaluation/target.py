@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _BATCHES_AT_ONCE = 16
 _NUMBERS_AT_ONCE = 32 << 20
+COMPILED_AGAIN = "batches shrink as images are fooled, and each size would be compiled again"
+"""why a compiled model is evaluated as it was written"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -39,6 +39,7 @@ class CURE(Objective):
     """
 
     allows_bfloat16: ClassVar[bool] = False
+    differentiates_twice: ClassVar[bool] = True
 
     def __init__(
         self,

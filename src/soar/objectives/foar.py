@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from soar.curvature import input_gradient
@@ -36,6 +38,8 @@ class FOAR(Objective):
             proportional to it, so it is also the weight of the penalty and may exceed 1
         seed: seed of the random starts
     """
+
+    differentiates_twice: ClassVar[bool] = True
 
     def __init__(
         self,

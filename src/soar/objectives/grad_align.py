@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -56,6 +56,8 @@ class GradAlign(Objective):
             l2 and l1, for which its authors give no number
         seed: seed of the noise
     """
+
+    differentiates_twice: ClassVar[bool] = True
 
     def __init__(
         self, model: nn.Module, threat: Threat, *, weight: float | None = None, seed: int = 0

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -58,23 +57,6 @@ def has_batch_norm(model: nn.Module) -> bool:
     return any(isinstance(module, _BatchNorm) for module in model.modules())
 
 
-def warn_about_batch_norm(model: nn.Module, name: str, kind: Statistics) -> None:
-    """Warn, when an objective is built, that batch statistics and curvature do not go together.
-
-    Args:
-        model: the model of the objective
-        name: the name of the objective
-        kind: what BatchNorm normalizes by where curvature is measured; "running" keeps examples apart
-    """
-    if kind == "batch" and has_batch_norm(model):
-        warnings.warn(
-            f"{name} on a model with BatchNorm: batch statistics couple the examples, so curvature is no"
-            " longer each example's own; the paper found no gain with it. batchnorm_stats 'running' and"
-            " norm 'group' or 'none' avoid it.",
-            stacklevel=3,
-        )
-
-
 @contextmanager
 def statistics(model: nn.Module, kind: Statistics) -> Iterator[None]:
     """Choose what BatchNorm normalizes by in passes that must not update its running statistics.
@@ -102,17 +84,45 @@ def statistics(model: nn.Module, kind: Statistics) -> Iterator[None]:
 def full_precision(device: torch.device) -> Iterator[None]:
     """Compute in true float32: a difference of gradients magnifies rounding errors a thousandfold.
 
+    PyTorch has an older and a newer way to allow less, and refuses to tell in the older way what was set in
+    the newer. Both are left as they were.
+
     Args:
-        device: where autocast and TensorFloat-32 are disabled
+        device: where autocast, TensorFloat-32 and bfloat16 inside of float32 products are disabled
     """
-    matmul, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    newer = [one for one in _backends() if hasattr(one, "fp32_precision")]
+    precisions = [one.fp32_precision for one in newer]
+    older = _older_precision()
     try:
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        if older is not None:
+            torch.set_float32_matmul_precision("highest")
+            torch.backends.cudnn.allow_tf32 = False
+        for one in newer:
+            one.fp32_precision = "ieee"
         with torch.autocast(device.type, enabled=False):
             yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = matmul
-        torch.backends.cudnn.allow_tf32 = cudnn
+        if older is not None:
+            torch.set_float32_matmul_precision(older[0])
+            torch.backends.cudnn.allow_tf32 = older[1]
+        for one, precision in zip(newer, precisions, strict=True):
+            one.fp32_precision = precision
+
+
+def _backends() -> list[Any]:
+    """Return the parts of PyTorch that have a precision of their own, in the newer way."""
+    cuda, cudnn, mkldnn = torch.backends.cuda, torch.backends.cudnn, torch.backends.mkldnn
+    kinds = (cuda, "matmul"), (cudnn, "conv"), (cudnn, "rnn")
+    more = (mkldnn, "matmul"), (mkldnn, "conv"), (mkldnn, "rnn")
+    return [getattr(owner, name) for owner, name in (*kinds, *more) if hasattr(owner, name)]
+
+
+def _older_precision() -> tuple[str, bool] | None:
+    """Return what was set for products and convolutions in the older way, None if the newer was used."""
+    try:
+        return torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    except RuntimeError:
+        return None
 
 
 def depends_on_mode(model: nn.Module) -> bool:

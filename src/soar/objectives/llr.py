@@ -41,6 +41,7 @@ class LLR(Objective):
     """
 
     allows_bfloat16: ClassVar[bool] = False
+    differentiates_twice: ClassVar[bool] = True
 
     def __init__(
         self,

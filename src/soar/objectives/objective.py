@@ -11,10 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from soar import values
+from soar.double_backward.graph import obstacle, undifferentiable
 from soar.errors import UserError
 from soar.inputs import check_batch, check_images, check_numbers
 from soar.losses import cross_entropy
-from soar.model_state import require_module
+from soar.model_state import require_module, uncompiled, warn_if_compiled
 from soar.prediction import knowing
 from soar.registry import Registry
 from soar.threat import Threat, require_threat
@@ -56,6 +57,9 @@ class Objective(nn.Module, ABC):
     Autocast is allowed in any case: what needs float32 is computed in it.
     """
 
+    differentiates_twice: ClassVar[bool] = False
+    """Whether gradients by the pixels are differentiated again, which takes layers that support it."""
+
     needs_index: ClassVar[bool] = False
     """Whether it keeps values per example, and so needs the index of each."""
 
@@ -83,6 +87,10 @@ class Objective(nn.Module, ABC):
         self.micro_batches = 1
         self._is_checked = False
         self._check_weights()
+        if self.differentiates_twice:
+            why = f"compiled code has one derivative and {type(self).__name__} needs two"
+            # The line that builds the objective.
+            warn_if_compiled(model, why, stacklevel=4)
 
     def forward(self, x: Tensor, y: Tensor, index: Tensor | None = None, step: int | None = None) -> Output:
         """Return the loss of a batch.
@@ -116,8 +124,13 @@ class Objective(nn.Module, ABC):
             # Once is enough to find a wrong setup, and on a GPU every check synchronizes.
             check_images(x, y)
             self._check_weights()
-        with knowing(y) if is_first or y.device.type == "cpu" else nullcontext():
+        with (
+            knowing(y) if is_first or y.device.type == "cpu" else nullcontext(),
+            uncompiled() if self.differentiates_twice else nullcontext(),
+        ):
             output = self.compute(x, y, index, step)
+        if is_first and self.differentiates_twice and (reason := obstacle(output.loss)) is not None:
+            raise undifferentiable(reason)
         self._is_checked = True
         is_autocast = torch.is_autocast_enabled(x.device.type)
         if not self.allows_bfloat16 and output.logits.dtype in _HALF and not is_autocast:

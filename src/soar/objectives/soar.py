@@ -12,6 +12,7 @@ penalty may be taken over a part of the batch: most of the cost of a step is the
 from __future__ import annotations
 
 import math
+import warnings
 from functools import partial
 from typing import ClassVar, Literal, NamedTuple
 
@@ -20,7 +21,8 @@ from torch import Tensor, nn
 
 from soar import curvature, randomness
 from soar.double_backward import FastDoubleBackward
-from soar.errors import UserError
+from soar.double_backward.graph import obstacle, place_of, undifferentiable
+from soar.errors import UserError, first_line
 from soar.objectives import checks
 from soar.objectives.alignment import cosine
 from soar.objectives.inner_passes import (
@@ -29,13 +31,13 @@ from soar.objectives.inner_passes import (
     full_precision,
     has_batch_norm,
     statistics,
-    warn_about_batch_norm,
 )
 from soar.objectives.objective import OBJECTIVES, Objective, Output
 from soar.objectives.penalty_clip import PenaltyClip
 from soar.objectives.starts import Start
 from soar.prediction import logits_of
 from soar.threat import Threat
+from soar.values import truth
 
 HVP = Literal["finite-difference", "exact", "gauss-newton"]
 
@@ -48,13 +50,15 @@ class Expansion(NamedTuple):
     gradient: Tensor
     norms: Tensor
     """||Hz||, shape (examples, samples)"""
+    floors: Tensor
+    """|z_1|, what the norms are without any gradient or curvature, of the same shape"""
 
 
 @OBJECTIVES.register("soar")
 class SOAR(Objective):
     """Cross-entropy plus the norm of its curvature along random directions; not with the paper's settings.
 
-    The paper's version is `SOARPaper` (`soar-paper` in a recipe). This one differs from it in four ways:
+    The paper's version is `SOARPaper` (`soar-paper` in a recipe). This one differs from it in six ways:
 
     - the PGD-1 start uses all of eps, and the penalty covers half of eps on top of it; in the paper each
       gets half of eps, so that training never sees a point at distance eps;
@@ -62,10 +66,14 @@ class SOAR(Objective):
       faster; the paper takes a finite difference of gradients over a step of 0.01;
     - the loss inside the norm is scaled by 1/64, so that the penalty is quadratic where it is small; the
       paper does not scale it;
-    - norms are not clamped; the paper's clamp at 10 leaves examples beyond it without a gradient.
+    - norms are not clamped; the paper's clamp at 10 leaves examples beyond it without a gradient;
+    - the penalty is counted from |z_1|, the norm without any gradient or curvature. It has no gradient,
+      so training is the same, but it grows with the number of pixels and would hide the rest of the loss;
+    - BatchNorm, if there is any, normalizes by running statistics where curvature is measured, so that it is
+      each example's own; the statistics of the batch, as in the paper, couple the examples.
 
     The metrics explain a run that goes wrong. `clamped` near 1: the penalty has no gradient and this is plain
-    adversarial training at x'. `confidence` near 1 with a penalty near its floor: the softmax has saturated,
+    adversarial training at x'. `confidence` near 1 with a penalty near 0: the softmax has saturated,
     which hides curvature instead of removing it. `penalty_gradient` far above its clip: the penalty decides
     the direction of every step. `alignment`, where a single step leads to x': the mean cosine between the
     gradients where that step begins and ends; it falls when training collapses.
@@ -79,8 +87,7 @@ class SOAR(Objective):
             the start leaves
         hvp: how Hessian-vector products are computed. "gauss-newton" leaves out the curvature of the
             logits, is exact between the kinks of a ReLU network and the fastest; "finite-difference" of
-            gradients includes the kinks within its step, and supports any layers; "exact" differentiates once
-            more
+            gradients includes the kinks within its step; "exact" differentiates once more
         fd_step: h, the l2 length of the finite-difference step, the scale at which curvature is measured
         num_directions: how many directions z are drawn per example
         loss_scale: s, the factor on the loss inside the norm; quadratic below 1/s, linear above
@@ -89,14 +96,18 @@ class SOAR(Objective):
         penalty_weight: w, a factor on the penalty; sqrt(pi/2) gives the corrected bound of Proposition 1
         penalty_fraction: the share of a batch, rounded up, that the mean of the penalty is taken over: its
             first examples. In a shuffled batch the expected gradient stays the same, only its variance grows
+        penalty_floor: whether the loss includes the part of the penalty that no weights change, which is 0.8
+            times its factor on average
         penalty_warmup_steps: the penalty's weight grows linearly over this many updates
-        batchnorm_stats: what BatchNorm normalizes by in passes that do not update it: batch, or running. With
-            a `penalty_fraction` below 1 the classification loss still normalizes the whole batch as one; the
-            penalty's passes see only their part of it, which "batch" normalizes by its own statistics
+        batchnorm_stats: what BatchNorm normalizes by in the passes of the penalty: running, or batch. With
+            running statistics, and with a `penalty_fraction` below 1, the classification loss has a pass of
+            its own, which normalizes the whole batch as one; the penalty's passes see only their part of it,
+            which "batch" normalizes by its own statistics
         seed: seed of starts and directions
     """
 
     allows_bfloat16: ClassVar[bool] = False
+    differentiates_twice: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -114,8 +125,9 @@ class SOAR(Objective):
         penalty_grad_clip: float | None = None,
         penalty_weight: float = 1.0,
         penalty_fraction: float = 1.0,
+        penalty_floor: bool = False,
         penalty_warmup_steps: int = 0,
-        batchnorm_stats: Statistics = "batch",
+        batchnorm_stats: Statistics = "running",
         seed: int = 0,
     ) -> None:
         super().__init__(model, threat, seed=seed)
@@ -127,6 +139,7 @@ class SOAR(Objective):
         checks.fraction(zero=False, penalty_fraction=penalty_fraction)
         checks.count(num_directions=num_directions)
         checks.count(least=0, penalty_warmup_steps=penalty_warmup_steps)
+        truth(penalty_floor, "objective.penalty_floor")
         checks.choice("hvp", hvp, HVP)
         checks.choice("batchnorm_stats", batchnorm_stats, Statistics)
         self.init = Start(init, init_eps_fraction, penalty_eps_fraction)
@@ -134,9 +147,10 @@ class SOAR(Objective):
         self.loss_scale, self.max_norm = loss_scale, max_norm
         self.penalty_weight, self.penalty_warmup_steps = penalty_weight, penalty_warmup_steps
         self.penalty_fraction = penalty_fraction
+        self.penalty_floor = penalty_floor
         self.penalty_grad_clip = None if penalty_grad_clip is None else PenaltyClip(penalty_grad_clip)
         self.batchnorm_stats: Statistics = batchnorm_stats
-        warn_about_batch_norm(model, type(self).__name__, batchnorm_stats)
+        self._is_backward = False
 
     def compute(self, x: Tensor, y: Tensor, index: Tensor, step: int) -> Output:
         """Find x', expand the loss there, and add the penalty."""
@@ -149,6 +163,8 @@ class SOAR(Objective):
         ]
         found = self._expand(points.detach(), y, keys)
         norms = found.norms if self.max_norm is None else found.norms.clamp(max=self.max_norm)
+        if not self.penalty_floor:
+            norms = norms - found.floors
         penalty = (self.factor(x, step) * norms.mean(dim=1)).mean()
         loss = self.classification_loss(found.logits, y).mean()
         metrics = self._metrics(found, loss, penalty)
@@ -202,14 +218,15 @@ class SOAR(Objective):
         """Expand with products of the Hessian, from gradients near x' or from second derivatives."""
         loss_at = LossAt(self.model, y)
         _, gradient = curvature.input_gradient(loss_at, points, differentiable=True)
-        norms = []
+        norms, floors = [], []
         with statistics(self.model, self.batchnorm_stats):
             for key in keys:
                 z = curvature.draw_direction(key, tuple(points.shape[1:]), points.dtype)
+                floors.append(z.last.abs())
                 along = self._hessian_product(loss_at, points, gradient, z.pixels)
                 augmented = curvature.augmented_product(along, gradient, z, scale=self.loss_scale)
                 norms.append(curvature.augmented_norm(augmented))
-        return Expansion(loss_at.logits[0], gradient, torch.stack(norms, dim=1))
+        return Expansion(loss_at.logits[0], gradient, torch.stack(norms, dim=1), torch.stack(floors, dim=1))
 
     def _hessian_product(
         self, loss_at: curvature.LossAt, points: Tensor, gradient: Tensor, direction: Tensor
@@ -222,32 +239,53 @@ class SOAR(Objective):
 
     def _expand_in_one_go(self, points: Tensor, y: Tensor, keys: list[Tensor]) -> Expansion:
         """Expand with Gauss-Newton's matrix: the first direction shares its pass with the loss."""
-        first, *others = (
-            curvature.draw_direction(key, tuple(points.shape[1:]), points.dtype) for key in keys
-        )
+        directions = [curvature.draw_direction(key, tuple(points.shape[1:]), points.dtype) for key in keys]
+        first, *others = directions
         logits, gradient, augmented = self._gauss_newton(points, y, first)
         norms = [curvature.augmented_norm(augmented)]
         with statistics(self.model, self.batchnorm_stats):
             for z in others:
                 norms.append(curvature.augmented_norm(self._gauss_newton(points, y, z)[2]))
-        return Expansion(logits, gradient, torch.stack(norms, dim=1))
+        floors = torch.stack([z.last.abs() for z in directions], dim=1)
+        return Expansion(logits, gradient, torch.stack(norms, dim=1), floors)
 
     def _gauss_newton(
         self, points: Tensor, y: Tensor, direction: curvature.Direction
     ) -> tuple[Tensor, Tensor, curvature.Direction]:
-        try:
-            return curvature.gauss_newton_augmented(
-                partial(logits_of, self.model), points, y, direction, scale=self.loss_scale
+        """Return logits, gradient and H z, from forward derivatives until they turn out not to work."""
+        reason = None
+        if not self._is_backward:
+            try:
+                found = self._gauss_newton_by(curvature.logits_along, points, y, direction)
+                # What overwrites its numbers would fail only later, in the backward pass of the caller.
+                reason = None if self._is_checked else obstacle(curvature.augmented_norm(found[2]).sum())
+                if reason is None:
+                    return found
+            except (RuntimeError, UserError) as error:
+                cause = error.__cause__ if isinstance(error, UserError) else error
+                if not isinstance(cause, RuntimeError) or isinstance(cause, torch.OutOfMemoryError):
+                    raise
+                reason = first_line(cause).rstrip(".") + place_of(cause, self.model)
+        found = self._gauss_newton_by(curvature.logits_along_backward, points, y, direction)
+        if reason is not None:
+            without = obstacle(curvature.augmented_norm(found[2]).sum() + found[0].sum())
+            if without is not None:
+                raise undifferentiable(without)
+            self._is_backward = True
+            warnings.warn(
+                f"model: has no forward derivatives that SOAR can train ({reason}); it takes two backward"
+                " passes in their place, for the same loss at a slightly higher cost",
+                stacklevel=2,
             )
-        except (NotImplementedError, UserError) as error:
-            cause = error.__cause__ if isinstance(error, UserError) else error
-            if not isinstance(cause, NotImplementedError):
-                raise
-            reason = str(cause).split(".")[0]
-            raise UserError(
-                f"objective.hvp: got gauss-newton, but the model has a layer without forward-mode"
-                f" derivatives ({reason}); expected finite-difference (flag --objective.hvp)"
-            ) from error
+        return found
+
+    def _gauss_newton_by(
+        self, along: curvature.LogitsAlong, points: Tensor, y: Tensor, direction: curvature.Direction
+    ) -> tuple[Tensor, Tensor, curvature.Direction]:
+        logits_at = partial(logits_of, self.model)
+        return curvature.gauss_newton_augmented(
+            logits_at, points, y, direction, scale=self.loss_scale, along=along
+        )
 
     def _metrics(self, found: Expansion, loss: Tensor, penalty: Tensor) -> dict[str, Tensor]:
         norms = found.norms.detach()
@@ -293,5 +331,7 @@ def SOARPaper(model: nn.Module, threat: Threat, *, seed: int = 0) -> SOAR:  # no
         fd_step=0.01,
         loss_scale=1.0,
         max_norm=10.0,
+        penalty_floor=True,
+        batchnorm_stats="batch",
         seed=seed,
     )
