@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from soar import values
 from soar.errors import printable, unknown
+from soar.evaluation.corruptions import Corruptions, corruption_table
 from soar.evaluation.diagnosis import Diagnosis, Verdict
 from soar.evaluation.files import plain_fields, read_json, tensor_of, write_json
 from soar.evaluation.interval import share_of, wilson
@@ -20,8 +21,11 @@ from soar.evaluation.table import as_html, as_text, table
 from soar.threat import Threat, threat
 from soar.weights import Weights
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 KIND = "assessment"
-FORMAT = 4
+FORMAT, OLDEST = 5, 4
 CLEAN = "clean"
 """what the accuracy without an attack is called; that under all attacks is called WORST"""
 
@@ -101,6 +105,8 @@ class Assessment:
     """what about the model's outputs misleads attacks"""
     diagnosis: Diagnosis | None = None
     """what was found about gradient masking, where it was looked for"""
+    corruptions: Corruptions | None = None
+    """accuracy under common corruptions, where it was measured"""
     environment: dict[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -112,11 +118,11 @@ class Assessment:
         return printable(f"<Assessment: {about}: {found}>")
 
     def __str__(self) -> str:
-        return as_text(table(self))
+        return "\n\n".join(as_text(one) for one in self._tables())
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook."""
-        return as_html(table(self))
+        return "".join(as_html(one) for one in self._tables())
 
     @property
     def names(self) -> list[str]:
@@ -183,7 +189,12 @@ class Assessment:
 
     def select(self, rows: Tensor) -> Assessment:
         """Return the outcomes of some examples only, in the order of `rows`."""
-        return replace(self, attacks=tuple(one.select(rows) for one in self.attacks), **_rows(self, rows))
+        return replace(
+            self,
+            attacks=tuple(one.select(rows) for one in self.attacks),
+            corruptions=None if self.corruptions is None else self.corruptions.select(rows),
+            **_rows(self, rows),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as it is stored."""
@@ -212,6 +223,8 @@ class Assessment:
             "classes": tuple(stored["classes"]),
             "diagnosis": stored["diagnosis"] and Diagnosis.from_dict(stored["diagnosis"]),
             "weights": stored["weights"] and Weights.from_dict(stored["weights"]),
+            "corruptions": stored["corruptions"]
+            and Corruptions.from_dict(stored["corruptions"], stored["examples"]),
         }
         found = Assessment(**_restored(Assessment, stored) | restored)
         _check_lengths(found, stored["examples"])
@@ -229,7 +242,13 @@ class Assessment:
         Raises:
             UserError: if the file is not one, is damaged, or of another version of the format
         """
-        return read_json(values.place(path, "path"), kind=KIND, version=FORMAT, make=Assessment.from_dict)
+        return read_json(
+            values.place(path, "path"), kind=KIND, version=FORMAT, oldest=OLDEST, make=Assessment.from_dict
+        )
+
+    def _tables(self) -> list[Table]:
+        corrupted = [] if self.corruptions is None else [corruption_table(self.corruptions)]
+        return [table(self), *corrupted]
 
     def _result(self, name: str) -> AttackResult:
         for result in self.attacks:

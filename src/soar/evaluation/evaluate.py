@@ -12,6 +12,7 @@ from soar.errors import UserError
 from soar.evaluation.assessment import Assessment
 from soar.evaluation.attack import as_threats
 from soar.evaluation.budget import evaluate_within
+from soar.evaluation.corrupted import open_source, with_corruptions
 from soar.evaluation.examples import Data
 from soar.evaluation.protocol import evaluate_target
 from soar.evaluation.radii import evaluate_radii
@@ -39,6 +40,7 @@ def evaluate(
     check: bool = ...,
     class_names: tuple[str, ...] = ...,
     weights: Weights | None = ...,
+    corruptions: bool | str | Path = ...,
     budget: str | float | None = ...,
 ) -> Assessment: ...
 
@@ -60,6 +62,7 @@ def evaluate(
     check: bool = ...,
     class_names: tuple[str, ...] = ...,
     weights: Weights | None = ...,
+    corruptions: bool | str | Path = ...,
 ) -> tuple[Assessment, ...]: ...
 
 
@@ -79,6 +82,7 @@ def evaluate(
     check: bool = True,
     class_names: tuple[str, ...] = (),
     weights: Weights | None = None,
+    corruptions: bool | str | Path = False,
     budget: str | float | None = None,
 ) -> Assessment | tuple[Assessment, ...]:
     """Attack a model and return its clean and robust accuracy, with intervals.
@@ -103,6 +107,8 @@ def evaluate(
         check: add a first look at gradient masking, which costs next to nothing
         class_names: what the classes are called, for the record
         weights: what the model was filled with, for the record
+        corruptions: also measure accuracy under common corruptions, made here (True) or read from a
+            folder with the files of CIFAR-10-C
         budget: a time such as "10m" or seconds; as many examples as it allows are drawn at random
 
     Returns:
@@ -132,10 +138,14 @@ def evaluate(
         class_names=class_names,
         weights=weights,
     )
+    source = open_source(corruptions, target)
     if not isinstance(threat, Threat):
         if budget is not None:
             raise UserError("budget: cannot be combined with several threats; choose one radius")
-        return evaluate_radii(target, threats, plan, journal=journal, fast=fast, check=check)
+        curve = evaluate_radii(target, threats, plan, journal=journal, fast=fast, check=check)
+        return with_corruptions(curve, target, source)
     if budget is not None:
-        return evaluate_within(target, budget, plan, journal=journal, fast=fast, check=check)
-    return evaluate_target(target, plan, journal=journal, fast=fast, check=check)
+        found = evaluate_within(target, budget, plan, journal=journal, fast=fast, check=check)
+    else:
+        found = evaluate_target(target, plan, journal=journal, fast=fast, check=check)
+    return with_corruptions((found,), target, source)[0]

@@ -216,7 +216,7 @@ def test_plasma_is_the_diamond_square_of_the_authors() -> None:
 
 def test_fog_adds_clouds_and_keeps_the_brightest_value_below_its_own() -> None:
     images, some = COLOR[:2].double().numpy() / 255, drawn("fog", 2)
-    clouds = weather.plasma(some, *images.shape[2:], 2.0)[:, None]
+    clouds = weather.plasma(some, images.shape[2], images.shape[3], 2.0)[:, None]
     brightest = images.max(axis=(1, 2, 3), keepdims=True)
     expected = (images + 1.5 * clouds) * brightest / (brightest + 1.5)
     np.testing.assert_allclose(weather.fog(images, some, 1.5, 2.0), expected, atol=1e-15)

@@ -107,7 +107,7 @@ def disk(radius: float, softness: float) -> Floats:
     squares = np.arange(-reach, reach + 1) ** 2
     sharp = (squares[:, None] + squares <= radius**2).astype(np.float64)
     soft = gaussian_weights(1 if radius <= 8 else 2, softness)
-    return convolve((sharp / sharp.sum())[None, None], np.outer(soft, soft))[0, 0]
+    return np.asarray(convolve((sharp / sharp.sum())[None, None], np.outer(soft, soft))[0, 0])
 
 
 def motion(images: Floats, radius: float, sigma: float, angles: Floats) -> Floats:

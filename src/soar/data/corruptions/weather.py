@@ -60,7 +60,7 @@ def frost_texture(draws: Draws, height: int, width: int) -> Floats:
 def fog(images: Floats, draws: Draws, amount: float, decay: float) -> Floats:
     """Add clouds of light, and scale each image back to its brightest value."""
     brightest = images.max(axis=(1, 2, 3), keepdims=True)
-    clouds = plasma(draws, *images.shape[2:], decay)[:, None]
+    clouds = plasma(draws, images.shape[2], images.shape[3], decay)[:, None]
     return np.asarray((images + amount * clouds) * brightest / (brightest + amount))
 
 
@@ -101,7 +101,7 @@ def brightness(images: Floats, draws: Draws, amount: float) -> Floats:  # noqa: 
     """Add to the value of hue, saturation and value; the other two stay as they are."""
     value = images.max(axis=1, keepdims=True)
     brighter = np.clip(value + amount, 0, 1)
-    return np.where(value > 0, images * brighter / np.maximum(value, 1e-300), brighter)
+    return np.asarray(np.where(value > 0, images * brighter / np.maximum(value, 1e-300), brighter))
 
 
 def gray(images: Floats) -> Floats:
