@@ -16,7 +16,10 @@ def write_npz(path: Path) -> None:
 
 def test_every_data_set_is_described() -> None:
     names = [entry.name for entry in catalog.DATASETS]
-    assert names == ["cifar10", "fashion-mnist", "fashion-mnist-sample", "folder", "npz", "svhn"]
+    assert names == [
+        "cifar10", "cifar100", "fashion-mnist", "fashion-mnist-sample", "folder", "npz", "svhn",
+        "tiny-imagenet",
+    ]  # fmt: skip
     assert all(entry.description.endswith(".") for entry in catalog.DATASETS)
 
 

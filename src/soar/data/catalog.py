@@ -15,6 +15,7 @@ from soar import values
 from soar.data.files import BUNDLED as BUNDLED
 from soar.data.files import BUNDLED_FILES, BUNDLED_FOLDER, File, find
 from soar.data.files import FETCHABLE as FETCHABLE
+from soar.data.unverified import SUFFIX, base_of, files_of
 from soar.errors import UserError, reason_of, unknown
 from soar.registry import Registry
 
@@ -25,11 +26,12 @@ DATASETS: Registry[Dataset] = Registry("data")
 
 
 def _register(name: str, description: str) -> None:
-    is_own = name in ("folder", "npz")
+    is_own = name in ("folder", "npz", "tiny-imagenet")
 
     def read(path: Path) -> Dataset:
-        module = import_module(f"soar.data.{name if is_own else 'published'}")
-        found: Dataset = getattr(module, "read" if is_own else name.replace("-", "_"))(path)
+        own = name.replace("-", "_")
+        module = import_module(f"soar.data.{own if is_own else 'published'}")
+        found: Dataset = getattr(module, "read" if is_own else own)(path)
         return found
 
     read.__doc__ = description
@@ -40,7 +42,9 @@ for _name, _description in {
     BUNDLED: "10,000 + 2,000 images of Fashion-MNIST, part of the package: 28 x 28, gray, 10 classes.",
     "fashion-mnist": "60,000 + 10,000 images of clothes: 28 x 28, gray, 10 classes.",
     "cifar10": "50,000 + 10,000 photographs of animals and vehicles: 32 x 32, color, 10 classes.",
+    "cifar100": "50,000 + 10,000 photographs: 32 x 32, color, 100 classes.",
     "svhn": "73,257 + 26,032 photographs of house numbers: 32 x 32, color, 10 digits.",
+    "tiny-imagenet": "100,000 + 10,000 photographs, a part of ImageNet: 64 x 64, color, 200 classes.",
     "folder": "folder:DIR - your images in DIR/train/<class>/ and DIR/test/<class>/, or in DIR/<class>/.",
     "npz": "FILE.npz - your arrays x_train, y_train, x_test, y_test, uint8.",
 }.items():
@@ -71,13 +75,16 @@ def holding(name: str, root: Path | None = None) -> Holding:
     """
     if name == BUNDLED:
         return Holding(BUNDLED_FOLDER, BUNDLED_FILES)
-    if name not in FETCHABLE:
+    if base_of(name) not in FETCHABLE:
         raise unknown("dataset", name, [*FETCHABLE, BUNDLED], "soar data")
-    return Holding(data_root(root) / name, FETCHABLE[name])
+    folder = data_root(root) / name
+    return Holding(folder, files_of(base_of(name), folder))
 
 
 def read(name: str, root: Path | None = None) -> Dataset:
     """Read a dataset by name: one of the list, `folder:DIR`, `FILE.npz` or `npz:FILE`.
+
+    NAME-unverified is a dataset of the list, read from files that are not those that were published.
 
     Args:
         name: which dataset
@@ -95,17 +102,18 @@ def read(name: str, root: Path | None = None) -> Dataset:
         if not os.path.exists(own):  # a name that is too long does not exist either
             raise UserError(f"{kind}:{own}: does not exist (data.name, --data)")
         return _read(kind, own)
-    if name not in FETCHABLE and name != BUNDLED:
+    if base_of(name) not in FETCHABLE and name != BUNDLED:
         names = [*FETCHABLE, BUNDLED, "folder:DIR", "FILE.npz"]
         raise unknown("dataset", name, names, "data.name, --data")
     held = holding(name, root)
     if missing := held.missing():
         place = f" --root {root}" if root is not None else ""
+        how = " --from DIR --allow-unverified" if name.endswith(SUFFIX) else ""
         raise UserError(
             f"dataset '{name}' is not in {held.folder} ({missing[0]} is missing); "
-            f"run `soar data fetch {name}{place}`, or say where it is with --root or SOAR_DATA"
+            f"run `soar data fetch {base_of(name)}{place}{how}`, or say where it is with --root or SOAR_DATA"
         )
-    return _read(name, held.folder)
+    return _read(base_of(name), held.folder)
 
 
 def _read(kind: str, path: Path) -> Dataset:
