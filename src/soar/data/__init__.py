@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from soar.data.dataset import Split as Split
     from soar.data.dataset import to_unit as to_unit
     from soar.data.loading import load as load
+    from soar.data.sources import Extra as Extra
 
 _HOMES = {
     "Augmentation": "batches",
@@ -29,6 +30,7 @@ _HOMES = {
     "Split": "dataset",
     "to_unit": "dataset",
     "load": "loading",
+    "Extra": "sources",
 }
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "Augmentation",
     "Batch",
     "Dataset",
+    "Extra",
     "Split",
     "batches_per_epoch",
     "load",

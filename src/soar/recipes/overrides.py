@@ -79,9 +79,12 @@ def apply(table: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
         if not section:
             changed[name] = value
             continue
-        part = changed.setdefault(section, {})
-        if not isinstance(part, dict):
-            raise UserError(f"{section}: got {part!r}, expected a table")
+        part = changed
+        for inner in section.split("."):
+            found = part.get(inner, {})
+            if not isinstance(found, dict):
+                raise UserError(f"{section}: got {found!r}, expected a table")
+            part[inner] = part = dict(found)
         if section in OPEN_SECTIONS and name == "name" and part.get("name") != value:
             part.clear()
         part[name] = value
@@ -115,15 +118,15 @@ def full_name(name: str) -> str:
     section, _, _ = name.partition(".")
     if name in known or (section in OPEN_SECTIONS and "." in name):
         return name
-    if name in (*OPEN_SECTIONS, "data"):
+    if name in (*OPEN_SECTIONS, "data", "data.extra"):
         return f"{name}.name"
     for section in _SHORT_SECTIONS:
-        if name in SECTIONS[section].__dataclass_fields__ and name != "name":
+        if name in names_of(section) and name != "name":
             return f"{section}.{name}"
     longer = [f"--{field}" for field in known if field.rpartition(".")[2] == name and name != "name"]
     if longer:
         raise UserError(f"--{name} is not clear; write {' or '.join(longer)}, or --objective.{name}")
-    short = [one for section in _SHORT_SECTIONS for one in SECTIONS[section].__dataclass_fields__]
+    short = [one for section in _SHORT_SECTIONS for one in names_of(section)]
     raise unknown(
         "flag", f"--{name}", [f"--{one}" for one in {*known, *short, *OPEN_SECTIONS}], "a recipe's field"
     )
@@ -132,9 +135,14 @@ def full_name(name: str) -> str:
 def all_fields() -> list[str]:
     """Return the names of all fields of a recipe, without the options of models and objectives."""
     fields = ["description", "seed"]
-    for section, kind in SECTIONS.items():
-        fields += [f"{section}.{name}" for name in kind.__dataclass_fields__]
+    for section in SECTIONS:
+        fields += [f"{section}.{name}" for name in names_of(section)]
     return fields + [f"{section}.name" for section in OPEN_SECTIONS]
+
+
+def names_of(section: str) -> list[str]:
+    """Return the names of the fields of a section, without the sections inside of it."""
+    return [name for name in SECTIONS[section].__dataclass_fields__ if f"{section}.{name}" not in SECTIONS]
 
 
 def _kind(field: str) -> str:
@@ -163,7 +171,7 @@ def help_text() -> str:
     lines = ["fields of a recipe, each a flag; training, threat and data fields also by their last name:"]
     lines += _describe("", {"seed": Recipe})
     for section, kind in SECTIONS.items():
-        lines += _describe(f"{section}.", dict.fromkeys(kind.__dataclass_fields__, kind))
+        lines += _describe(f"{section}.", dict.fromkeys(names_of(section), kind))
     lines.append(
         "  --model NAME, --objective NAME with options, such as --objective adversarial:steps=10, or one by"
     )

@@ -216,10 +216,10 @@ class CheckpointManager:
     def _restore(self, snapshot: checkpoints.Snapshot, world: World) -> None:
         state, where = snapshot.state, f"the checkpoint in {self.run}"
         for name, now in self.identity.items():
-            if state["data"][name] != now:
+            # Checkpoints from before there was a second source do not mention it.
+            if (before := state["data"].get(name, 0)) != now:
                 raise UserError(
-                    f"{self.run}: the run has {name} {state['data'][name]}, got {now}; "
-                    "a resumed run must keep it"
+                    f"{self.run}: the run has {name} {before}, got {now}; a resumed run must keep it"
                 )
         fill(self.updates.objective.model, snapshot.model, where)
         if self.updates.average and snapshot.ema is not None:
