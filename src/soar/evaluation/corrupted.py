@@ -11,7 +11,7 @@ from torch import Tensor
 
 from soar import values
 from soar.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
-from soar.data.corruptions.constants import scale_of
+from soar.data.corruptions.constants import constants_for
 from soar.data.corruptions.files import CorruptedFiles
 from soar.distributed import current
 from soar.errors import printable
@@ -50,8 +50,9 @@ def open_source(wanted: bool | str | Path, target: Target) -> Source | None:
     if wanted is False:
         return None
     if wanted is True:
+        height, width = target.images.shape[-2:]
         source = Source(
-            f"made by soar with the constants of {scale_of(*target.images.shape[2:]).name}; frost is drawn",
+            f"made by soar with the constants of {constants_for(height, width).name}; frost is drawn",
             lambda part, name, severity: corrupt(
                 part.images, name, severity, index=part.index, seed=part.seed
             ),

@@ -77,7 +77,7 @@ def test_distance_grows_with_severity(name: str) -> None:
 
 
 @pytest.mark.parametrize("scale", [constants.CIFAR, constants.TINY_IMAGENET, constants.IMAGENET])
-def test_a_flat_image_stays_flat_where_only_places_change(scale: constants.Scale) -> None:
+def test_a_flat_image_stays_flat_where_only_places_change(scale: constants.BenchmarkConstants) -> None:
     side = {"CIFAR-10-C": 32, "Tiny-ImageNet-C": 64, "ImageNet-C": 128}[scale.name]
     images = torch.full((1, 3, side, side), 90, dtype=torch.uint8)
     for name in ("defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "elastic_transform", "pixelate"):

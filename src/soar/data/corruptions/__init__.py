@@ -17,7 +17,7 @@ from torch import Tensor
 
 from soar import values
 from soar.data.corruptions.blur import defocus_blur, glass_blur, motion_blur, zoom_blur
-from soar.data.corruptions.constants import scale_of
+from soar.data.corruptions.constants import constants_for
 from soar.data.corruptions.digital import contrast, elastic_transform, jpeg_compression, pixelate
 from soar.data.corruptions.draws import Draws, Floats
 from soar.data.corruptions.noise import gaussian_noise, impulse_noise, shot_noise
@@ -92,7 +92,7 @@ def corrupt(
 def _corrupted(images: Tensor, name: str, severity: int, draws: Draws) -> Tensor:
     numbers: Floats = images.double().numpy()
     numbers = numbers / 255 if images.dtype == torch.uint8 else np.rint(255 * numbers) / 255
-    constants = scale_of(*images.shape[2:]).constants[name][severity - 1]
+    constants = constants_for(*images.shape[2:]).constants[name][severity - 1]
     found = np.clip(_FUNCTIONS[name](numbers, draws, *constants), 0, 1)
     # Bytes are cut off, as in the authors' files, but not where rounding alone has left a little less.
     return torch.from_numpy(np.floor(255 * found + 1e-6).astype(np.uint8))

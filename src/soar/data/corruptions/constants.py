@@ -11,7 +11,7 @@ from typing import NamedTuple
 Constants = tuple[float, ...]
 
 
-class Scale(NamedTuple):
+class BenchmarkConstants(NamedTuple):
     """The constants for images of about one size.
 
     Args:
@@ -25,12 +25,12 @@ class Scale(NamedTuple):
     constants: dict[str, tuple[Constants, ...]]
 
 
-def scale_of(height: int, width: int) -> Scale:
+def constants_for(height: int, width: int) -> BenchmarkConstants:
     """Return the constants for images of a size: those of the benchmark whose images are nearest in length.
 
     Images whose shorter side is below 48 get those of CIFAR-10-C, below 128 of Tiny-ImageNet-C.
 
-    >>> [scale_of(side, side).name for side in (28, 32, 64, 224)]
+    >>> [constants_for(side, side).name for side in (28, 32, 64, 224)]
     ['CIFAR-10-C', 'CIFAR-10-C', 'Tiny-ImageNet-C', 'ImageNet-C']
     """
     side = min(height, width)
@@ -42,7 +42,7 @@ def _single(*values: float) -> tuple[Constants, ...]:
 
 
 # One entry of a corruption is what its function takes after image and random numbers.
-CIFAR = Scale(
+CIFAR = BenchmarkConstants(
     "CIFAR-10-C",
     32,
     {
@@ -76,7 +76,7 @@ CIFAR = Scale(
         "jpeg_compression": _single(80, 65, 58, 50, 40),
     },
 )
-TINY_IMAGENET = Scale(
+TINY_IMAGENET = BenchmarkConstants(
     "Tiny-ImageNet-C",
     64,
     {
@@ -111,7 +111,7 @@ TINY_IMAGENET = Scale(
 )
 # The authors' elastic constants are shares of 244 where the images have 224.
 _SHARE = 244 / 224
-IMAGENET = Scale(
+IMAGENET = BenchmarkConstants(
     "ImageNet-C",
     224,
     {

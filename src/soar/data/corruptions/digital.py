@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-from PIL import Image
 
 from soar.data.corruptions import filters
 from soar.data.corruptions.draws import Draws, Floats
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 
 def contrast(images: Floats, draws: Draws, kept: float) -> Floats:  # noqa: ARG001
@@ -50,6 +53,8 @@ def elastic_transform(images: Floats, draws: Draws, amount: float, sigma: float,
 
 def pixelate(images: Floats, draws: Draws, share: float) -> Floats:  # noqa: ARG001
     """Shrink to a share of the size by means over boxes, and enlarge again."""
+    from PIL import Image
+
     height, width = images.shape[2:]
     small = max(1, int(width * share)), max(1, int(height * share))
     box = Image.Resampling.BOX
@@ -58,6 +63,7 @@ def pixelate(images: Floats, draws: Draws, share: float) -> Floats:  # noqa: ARG
 
 def jpeg_compression(images: Floats, draws: Draws, quality: float) -> Floats:  # noqa: ARG001
     """Save as JPEG and read again."""
+    from PIL import Image
 
     def saved(one: Image.Image) -> Image.Image:
         file = io.BytesIO()
@@ -69,6 +75,8 @@ def jpeg_compression(images: Floats, draws: Draws, quality: float) -> Floats:  #
 
 def _each(images: Floats, change: Callable[[Image.Image], Image.Image]) -> Floats:
     """Apply a function of Pillow to every image."""
+    from PIL import Image
+
     pixels = np.rint(255 * images).astype(np.uint8).transpose(0, 2, 3, 1)
     made = [np.asarray(change(Image.fromarray(one[..., 0] if one.shape[2] == 1 else one))) for one in pixels]
     return np.stack(made).reshape(pixels.shape).transpose(0, 3, 1, 2) / 255

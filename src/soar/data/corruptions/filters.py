@@ -83,7 +83,7 @@ def zoom_matrix(size: int, factor: float) -> Floats:
 
 
 def convolve(images: Floats, kernel: Floats) -> Floats:
-    """Convolve every channel with a symmetric kernel of odd size; images are mirrored at their border."""
+    """Convolve every channel with a symmetric kernel of odd size; images go on reflected at their border."""
     height, width = images.shape[-2:]
     up, left = (size // 2 for size in kernel.shape)
     padded = np.pad(images, ((0, 0), (0, 0), (up, up), (left, left)), mode="reflect")
