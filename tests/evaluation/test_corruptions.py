@@ -12,10 +12,13 @@ from torch import Tensor, nn
 
 from soar.data import Dataset, load
 from soar.data.corruptions import CORRUPTIONS, corrupt
+from soar.distributed import World
 from soar.errors import UserError
 from soar.evaluation import Assessment, evaluate
 from soar.evaluation.compare import join, rows_in_common
-from soar.evaluation.corruptions import CorruptionResult, Corruptions, corruption_rows
+from soar.evaluation.corrupted import measure, open_source
+from soar.evaluation.corruptions import CorruptionResult, Corruptions, corruption_rows, stack_corruptions
+from soar.evaluation.target import Target
 from soar.threat import Linf
 from tests.data.corruptions.test_files import folder  # noqa: F401 - a fixture
 from tests.evaluation.test_assessment import assessment, flags
@@ -169,3 +172,22 @@ def test_what_cannot_be_measured_is_refused_before_any_attack(
         evaluate(nn.Flatten(), two_channels, THREAT, corruptions=True)
     with pytest.raises(UserError, match=r"labels\.npy: cannot be read"):
         evaluate(nn.Flatten(), (torch.zeros(2, 3, 4, 4), torch.tensor([0, 1])), THREAT, corruptions=tmp_path)
+
+
+def test_each_process_measures_its_part(
+    model: nn.Module, data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = Target(model=model, data=data.test.first(7), threat=THREAT)
+    source = open_source(True, target)
+    assert source is not None
+    monkeypatch.setattr("soar.evaluation.corrupted.CORRUPTIONS", ("shot_noise",))
+    whole, parts = measure(target, source), []
+    for rank in range(8):
+        # The last process has no example at all.
+        world = World(rank, 8)
+        monkeypatch.setattr(World, "gather", lambda _, value: [value])
+        monkeypatch.setattr("soar.evaluation.corrupted.current", lambda world=world: world)
+        parts.append(measure(target, source))
+    joined = stack_corruptions(parts)
+    assert joined is not None and joined.as_dict() == whole.as_dict()
+    assert len(parts[-1].results[0].correct) == 0
