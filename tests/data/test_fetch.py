@@ -284,7 +284,7 @@ def test_the_sample_needs_no_fetching(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["cifar", "folder"])
 def test_an_unknown_name(name: str) -> None:
-    with pytest.raises(UserError, match=f"unknown dataset '{name}' .*Allowed: cifar10, fashion-mn"):
+    with pytest.raises(UserError, match=f"unknown dataset '{name}' .*Allowed: cifar10, cifar100, fashion-mn"):
         fetch(name)
 
 

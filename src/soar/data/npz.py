@@ -34,7 +34,7 @@ def read(path: Path) -> Dataset:
     """
     arrays, held = _load(path)
     parts = [part for part in ("train", "test") if f"x_{part}" in arrays or f"y_{part}" in arrays]
-    for name in (f"{kind}_{part}" for kind in "xy" for part in parts or ("train",)):
+    for name in (f"{kind}_{part}" for kind in "xy" for part in parts or ("test",)):
         if name not in arrays:
             listed = ", ".join(printable(one, _LONGEST_NAME) for one in held[:_MOST_LISTED]) or "nothing"
             raise UserError(

@@ -106,9 +106,10 @@ class Trainer:
             "seed": seed,
             "batch_size": training.batch_size,
             "training examples": len(data.train),
-            "extra examples": len(extra.split) if extra else 0,
-            "extra examples in a batch": extra.count(training.batch_size) if extra else 0,
         }
+        if extra is not None:
+            identity["extra examples"] = len(extra.split)
+            identity["extra examples in a batch"] = extra.count(training.batch_size)
         self.manager = CheckpointManager(
             run,
             self.state,
