@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import pickle
 import struct
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -39,8 +39,8 @@ def dumped(value: Any) -> bytes:
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_what_python_2_wrote_is_read(order: str) -> None:
-    pixels = np.arange(600, dtype=np.uint8).reshape(2, 300).copy(order=order)  # type: ignore[call-overload]
+def test_what_python_2_wrote_is_read(order: Literal["C", "F"]) -> None:
+    pixels = np.arange(600, dtype=np.uint8).reshape(2, 300).copy(order=order)
     contents = dumped({"names": ["a.png", "b.png"], "fine_labels": [3, 700], "data": pixels})
     # The standard library agrees that this is such a pickle.
     assert np.array_equal(pickle.loads(contents, encoding="latin1")["data"], pixels)
@@ -51,7 +51,11 @@ def test_what_python_2_wrote_is_read(order: str) -> None:
 
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_what_python_3_writes_of_plain_values_is_read(protocol: int) -> None:
-    value = {"a": [1, -5, 70_000, None, True, False], "b": ("x", (), (1,), (1, 2), (1, 2, 3, 4)), "c": {}}
+    value: dict[str, Any] = {
+        "a": [1, -5, 70_000, None, True, False],
+        "b": ("x", (), (1,), (1, 2), (1, 2, 3, 4)),
+        "c": {},
+    }
     value["d"] = [value["a"], "x"]  # the same objects again
     assert read_plain(pickle.dumps(value, protocol=protocol), "meta") == value
 

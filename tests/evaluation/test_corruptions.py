@@ -137,6 +137,7 @@ def test_the_curve_and_a_budget_measure_the_examples_that_they_assess(
     monkeypatch.setattr("soar.evaluation.budget._FIRST", 6)
     some = evaluate(model, split, THREAT, "fgsm", budget=0.0001, corruptions=True)
     assert len(some) == 6 and some.corruptions is not None
+    assert curve[0].corruptions is not None
     rows = rows_in_common(some.index, split.indices)[1]
     for few, all_ in zip(some.corruptions.results, curve[0].corruptions.results, strict=True):
         assert torch.equal(few.correct, all_.correct[rows])

@@ -15,6 +15,7 @@ from soar.cli.main import main
 from soar.data import Augmentation, Extra, Split, load
 from soar.errors import UserError
 from soar.objectives import MMA, PGI, Objective
+from soar.recipes.settings import GuardSettings, ValidationSettings
 from soar.threat import Linf
 from soar.training.extra import load_extra
 from soar.training.trainer import Trainer
@@ -34,8 +35,8 @@ def trainer(run: Path, objective: Objective, **changes: Any) -> Trainer:
         objective,
         small.dataset(),
         small.settings(epochs=2),
-        changes.pop("validation", small.ValidationSettings(steps=2)),
-        small.GuardSettings(overfitting="off"),
+        changes.pop("validation", ValidationSettings(steps=2)),
+        GuardSettings(overfitting="off"),
         run=run,
         augmentation=VARIED,
         extra=changes.pop("extra", extra()),
@@ -132,7 +133,7 @@ def test_a_model_labels_it(archive: Path, tmp_path: Path) -> None:
     ({"classes": np.array(["a", "b", "c", "d"])}, "has other classes than fashion-mnist-sample"),
 ])  # fmt: skip
 def test_other_images_and_labels_are_refused(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
-    usual = {"x_train": np.zeros((4, 28, 28), np.uint8), "y_train": np.arange(4)}
+    usual: dict[str, Any] = {"x_train": np.zeros((4, 28, 28), np.uint8), "y_train": np.arange(4)}
     np.savez(tmp_path / "other.npz", **(usual | arrays))
     words = ["--data.extra", str(tmp_path / "other.npz"), "--data.extra.share", "0.5"]
     with pytest.raises(UserError, match=message):

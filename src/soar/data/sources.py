@@ -103,7 +103,8 @@ class Pool:
         """Return a copy of some images."""
         wanted, first = rows.numpy(), self.ends[0]
         if len(self.sources) == 1:
-            return self.sources[0][wanted]
+            only: Pixels = self.sources[0][wanted]
+            return only
         made = np.empty((len(wanted), *self.sources[0].shape[1:]), np.uint8)
         is_first = wanted < first
         made[is_first] = self.sources[0][wanted[is_first]]

@@ -39,12 +39,12 @@ def read(folder: Path) -> Dataset:
         rows = [line.split("\t")[:2] for line in _lines(archive, "val/val_annotations.txt")]
         test = {f"{_INSIDE}/val/images/{name}": label for name, label in rows}
         train = {
-            name: parts[2]
+            name: place[2]
             for name in sorted(archive.namelist())
-            if (parts := name.split("/"))[1:2] == ["train"] and name.endswith(".JPEG")
+            if (place := name.split("/"))[1:2] == ["train"] and name.endswith(".JPEG")
         }
         check_memory(2 * 3 * _SIDE**2 * (len(train) + len(test)), where)
-        numbers = {one: place for place, one in enumerate(ids)}
+        numbers = {one: number for number, one in enumerate(ids)}
         parts = [
             labeled(
                 _images(archive, list(part)),
