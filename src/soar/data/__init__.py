@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from soar.data.batches import batches_per_epoch as batches_per_epoch
     from soar.data.batches import training_batches as training_batches
     from soar.data.catalog import DATASETS as DATASETS
+    from soar.data.corruptions import CORRUPTIONS as CORRUPTIONS
+    from soar.data.corruptions import corrupt as corrupt
     from soar.data.dataset import Dataset as Dataset
     from soar.data.dataset import Split as Split
     from soar.data.dataset import to_unit as to_unit
@@ -26,6 +28,8 @@ _HOMES = {
     "batches_per_epoch": "batches",
     "training_batches": "batches",
     "DATASETS": "catalog",
+    "CORRUPTIONS": "corruptions",
+    "corrupt": "corruptions",
     "Dataset": "dataset",
     "Split": "dataset",
     "to_unit": "dataset",
@@ -34,6 +38,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "CORRUPTIONS",
     "DATASETS",
     "Augmentation",
     "Batch",
@@ -41,6 +46,7 @@ __all__ = [
     "Extra",
     "Split",
     "batches_per_epoch",
+    "corrupt",
     "load",
     "to_unit",
     "training_batches",

@@ -6,6 +6,7 @@ from soar.evaluation.bracket import Bracket, bracket
 from soar.evaluation.certificate import Certificate
 from soar.evaluation.certify import certify
 from soar.evaluation.compare import compare, join
+from soar.evaluation.corruptions import Corruptions
 from soar.evaluation.diagnose import diagnose
 from soar.evaluation.diagnosis import CheckResult, Diagnosis
 from soar.evaluation.evaluate import evaluate
@@ -20,6 +21,7 @@ __all__ = [
     "Bracket",
     "Certificate",
     "CheckResult",
+    "Corruptions",
     "Diagnosis",
     "Note",
     "Target",
