@@ -153,14 +153,14 @@ def corruption_table(found: Corruptions) -> Table:
 
     made = Table(
         box=box.SIMPLE_HEAD,
-        title="Accuracy under common corruptions",
+        title="Accuracy under common corruptions, by severity",
         title_justify="left",
         caption=Text(found.source, "table.caption"),
         caption_justify="left",
     )
-    made.add_column("corruption")
+    made.add_column("corruption", no_wrap=True)
     for severity in found.severities:
-        made.add_column(f"severity {severity}", justify="right")
+        made.add_column(str(severity), justify="right")
     made.add_column(MEAN, justify="right")
     for name, *numbers in corruption_rows(found):
         made.add_row(Text(name), *numbers, style="bold" if name == MEAN else "")
