@@ -181,8 +181,10 @@ def trained(kind: str, source: data.Dataset, size: Size, threat: Linf, cache: Pa
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=total)
     vary = data.Augmentation(crop_padding=2, flip=True)
     for epoch in range(epochs):
-        order = {"batch_size": batch_size, "seed": 0, "epoch": epoch}
-        for x, y, index in data.training_batches(split, augmentation=vary, **order):
+        for batch in data.training_batches(
+            split, batch_size=batch_size, seed=0, epoch=epoch, augmentation=vary
+        ):
+            x, y, index = batch.on()
             optimizer.zero_grad()
             objective(x, y, index).loss.backward()
             optimizer.step()

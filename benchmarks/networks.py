@@ -237,9 +237,10 @@ def train(name: str, model: nn.Module, source: data.Dataset, network: Network) -
     step, epoch, began, running = 0, 0, time.process_time(), 0.0
     model.train()
     while step < total:
-        for x, y, index in data.training_batches(
+        for batch in data.training_batches(
             source.train, batch_size=128, seed=0, epoch=epoch, augmentation=augmentation
         ):
+            x, y, index = batch.on()
             loss = (plain if 128 * step < network.warm_up else objective)(x, y, index).loss
             optimizer.zero_grad()
             loss.backward()

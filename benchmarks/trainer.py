@@ -116,7 +116,7 @@ class BareLoop:
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.optimizer.zero_grad()
-        x, y, index = next(self.batches)
+        x, y, index = next(self.batches).on()
         waited = Moment.now().since(began)
         x = x.to(memory_format=torch.channels_last)
         self.objective(x, y, index, self.step).loss.backward()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import torch
 from torch import Tensor, nn
@@ -112,9 +113,8 @@ def victim(threat: Threat, batches: int) -> nn.Module:
     plan = soar.data.training_batches(
         split, batch_size=64, seed=0, epoch=0, augmentation=soar.data.Augmentation()
     )
-    for number, (x, y, index) in enumerate(plan):
-        if number == batches:
-            break
+    for batch in islice(plan, batches):
+        x, y, index = batch.on()
         optimizer.zero_grad()
         objective(x, y, index).loss.backward()
         optimizer.step()

@@ -67,9 +67,10 @@ def fine_tune(
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, batches)
     varied = soar.data.Augmentation(crop_padding=2, flip=True)
     for epoch in range(epochs):
-        for x, y, index in soar.data.training_batches(
+        for batch in soar.data.training_batches(
             split, batch_size=32, seed=0, epoch=epoch, augmentation=varied
         ):
+            x, y, index = batch.on()
             optimizer.zero_grad()
             objective(x, y, index).loss.backward()
             optimizer.step()

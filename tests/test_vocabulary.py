@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.vocabulary import GENERATED, ROOT, SOURCE, Text, findings, markdown, package, python
+from tests.vocabulary import GENERATED, ROOT, SOURCE, Text, findings, markdown, notebook, package, python
 
 FROM_SOURCE = (SOURCE, GENERATED, "CONTRIBUTING.md")
 
@@ -86,6 +87,15 @@ def test_texts_with_values_in_them_are_read_as_one() -> None:
     source = 'x = f"{n} %"\ny = (\n    "a "\n    f"{n} an epoch"\n)\n'
     lines = [line for text in python("a.py", source) for line in text.findings()]
     assert [line.split(",")[0] for line in lines] == ["a.py:1: '1 %'", "a.py:3: '1 an epoch'"]
+
+
+def test_a_notebook_is_read_like_a_page() -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# A\n", "a slope"]},
+        {"cell_type": "code", "source": ["slope = 1  # a picture"]},
+    ]
+    lines = [line for text in notebook("a.ipynb", json.dumps({"cells": cells})) for line in text.findings()]
+    assert [line.split(",")[0] for line in lines] == ["a.ipynb:2: 'slope'", "a.ipynb:2: 'picture'"]
 
 
 def test_of_code_on_a_page_comments_and_docstrings_are_read() -> None:

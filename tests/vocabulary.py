@@ -186,13 +186,31 @@ def helps(parser: argparse.ArgumentParser) -> Iterator[Text]:
                 yield from helps(below)
 
 
-READERS = {".md": markdown, ".py": python, ".toml": toml, ".json": keys, ".cff": markdown, ".yml": markdown}
+def notebook(path: str, text: str) -> Iterator[Text]:
+    """Yield what is read of a notebook, as if it were a page."""
+    for cell in json.loads(text)["cells"]:
+        source = "".join(cell["source"])
+        yield from markdown(
+            path, source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```\n"
+        )
+
+
+READERS = {
+    ".md": markdown,
+    ".ipynb": notebook,
+    ".py": python,
+    ".toml": toml,
+    ".json": keys,
+    ".cff": markdown,
+    ".yml": markdown,
+}
 PUBLIC = [
     "*.md",
     "*.cff",
     "mkdocs.yml",
     "docs/**/*.md",
     "examples/*.py",
+    "examples/*.ipynb",
     "tools/site/*.py",
     "experiments/**/*.toml",
 ]

@@ -64,7 +64,14 @@ class Run:
         from soar.data import load
 
         section = self.recipe.data
-        return load(section.name, root=root, validation=section.validation, seed=self.recipe.seed)
+        return load(
+            section.name,
+            root=root,
+            validation=section.validation,
+            seed=self.recipe.seed,
+            resize=section.resize,
+            crop=section.crop,
+        )
 
     def threat(self) -> Threat:
         """Return the recipe's threat."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from pathlib import Path
@@ -8,8 +9,13 @@ import pytest
 import torch
 
 from soar import runs
+from soar.attacks import PGD
+from soar.attacks.attack import Planned
 from soar.cli.main import main
+from soar.threat import Linf
+from soar.weights import Weights
 from tests.cli.tiny import TINY
+from tests.export.test_robustbench import PAPER, RICE, measured
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +82,59 @@ def test_mistakes_are_told_in_one_line(
     assert main(["export", *(str(run) if word == "RUN" else word for word in words)]) == 2
     shown = capsys.readouterr().err
     assert said in shown and shown.count("\n") == 1
+
+
+def test_a_run_knows_its_architecture_and_its_largest_assessment(
+    run: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["export", str(run), "--format", "robustbench", "-o", "entry.json"]
+    assert main(words) == 2
+    assert "has no assessment of its weights by AutoAttack" in capsys.readouterr().err
+    own = runs.find(run).weights()
+    made = {
+        "assessment": measured(1_000, weights=own),
+        "assessment-2": measured(2_000, weights=own),
+        "assessment-3": measured(3_000, weights=Weights(own.file, 64 * "a", None)),
+        "assessment-4": measured(4_000, weights=own, plan=[Planned(PGD(steps=20))]),
+        "assessment-5": measured(5_000, weights=own, threat=Linf("0.25")),
+    }
+    for name, one in made.items():
+        one.save(run / f"{name}.json")
+    assert main(words) == 0
+    stored = json.loads((folder / "entry.json").read_text())
+    assert stored["architecture"].startswith("resnet10:width=4,") and stored["additional_data"] is False
+    assert "2,000 of 10,000" in stored["footnote"]
+
+
+def test_an_assessment_of_autoattack_is_written_with_what_flags_say(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured().save(folder / "assessment.json")
+    fields = [f"{name}={'false' if value is False else value}" for name, value in PAPER.items()]
+    words = ["export", "assessment.json", "--format", "robustbench", "-o", "entry.json"]
+    assert main([*words, "--field", *fields]) == 0
+    assert json.loads((folder / "entry.json").read_text()) == json.loads(RICE)
+    assert capsys.readouterr().out.startswith("saved entry.json: 85.34% clean, 53.42% under AutoAttack")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["assessment.json", "--field", "venue"], "--field: got 'venue', expected NAME=VALUE"),
+        (["assessment.json", "--field", "nam=A"], "unknown field 'nam'"),
+        (["assessment.json", "--field", "additional_data=no"], "got additional_data=no, expected true or"),
+        (["--model", "a:b"], "--model does not go with --format robustbench"),
+        (["--data", "cifar10"], "--data does not go with --format robustbench"),
+        ([], "which assessment? Give a run folder or a file"),
+        (["nowhere"], "nowhere: not a run folder"),
+        (["nowhere", "--format", "onnx", "--field", "venue=x"], "--field goes with --format robustbench"),
+    ],
+)
+def test_mistakes_in_an_entry_are_told_in_one_line(
+    words: list[str], said: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured(1_000).save(folder / "assessment.json")
+    assert main(["export", "--format", "robustbench", "-o", "entry.json", *words]) == 2
+    shown = capsys.readouterr().err
+    assert said in shown and shown.count("\n") == 1
+    assert not (folder / "entry.json").exists()

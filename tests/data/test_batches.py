@@ -43,9 +43,10 @@ def test_without_augmentation_images_are_the_originals() -> None:
     data = split()
     for batch in batches(augmentation=Augmentation()):
         rows = (batch.index - 1000) // 7
-        assert torch.equal(batch.x, to_unit(data.images[rows]))
+        assert torch.equal(batch.x, data.images[rows])
+        assert torch.equal(batch.on().x, to_unit(data.images[rows]))
         assert torch.equal(batch.y, data.labels[rows])
-        assert batch.x.dtype == torch.float32
+        assert (batch.x.dtype, batch.on().x.dtype) == (torch.uint8, torch.float32)
 
 
 def test_every_example_comes_once_and_the_rest_is_left_out() -> None:

@@ -17,9 +17,18 @@ def write_npz(path: Path) -> None:
 def test_every_data_set_is_described() -> None:
     names = [entry.name for entry in catalog.DATASETS]
     assert names == [
-        "cifar10", "cifar100", "fashion-mnist", "fashion-mnist-sample", "folder", "npz", "svhn",
+        "cifar10",
+        "cifar100",
+        "datasets",
+        "fashion-mnist",
+        "fashion-mnist-sample",
+        "folder",
+        "npy",
+        "npz",
+        "svhn",
         "tiny-imagenet",
-    ]  # fmt: skip
+        "webdataset",
+    ]
     assert all(entry.description.endswith(".") for entry in catalog.DATASETS)
 
 

@@ -54,7 +54,13 @@ def test_pictures(tmp_path: Path, name: str) -> None:
     held.mkdir(parents=True)
     for place in ("0", "1"):
         (held / f"{place}.{suffix}").write_bytes(make())
-    check(outcome(lambda: folder.read(tmp_path)), expected)
+
+    def read() -> Dataset:
+        found = folder.read(tmp_path)
+        assert len(found.test.images) == 2
+        return found
+
+    check(outcome(read), expected)
     assert len(files_below(tmp_path)) == 2
 
 

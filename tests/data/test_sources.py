@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from soar.data import Augmentation, Batch, Extra, Split, batches_per_epoch, to_unit, training_batches
+from soar.data import Augmentation, Batch, Extra, Split, batches_per_epoch, training_batches
 from soar.data.sources import Pool, extra_rows, interleaved
 from soar.errors import UserError
 
@@ -48,7 +48,7 @@ def test_images_and_labels_are_those_of_their_index() -> None:
     for batch in batches(augmentation=Augmentation()):
         for x, y, index in zip(*batch, strict=True):
             source, row = (OTHER, int(index) - 100) if index >= 100 else (OWN, int(index))
-            assert torch.equal(x, to_unit(source.images[row])) and y == source.labels[row]
+            assert torch.equal(x, source.images[row]) and y == source.labels[row]
 
 
 def test_all_of_the_second_source_is_seen_before_any_is_seen_again() -> None:

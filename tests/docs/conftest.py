@@ -16,6 +16,7 @@ from soar.experiments.local import Local
 from soar.experiments.worker import perform
 from soar.objectives import OBJECTIVES
 from soar.recipes import Recipe
+from tests.docs import stand_ins
 from tests.docs.running import ROOT
 from tests.experiments.made import Pretender
 
@@ -30,6 +31,7 @@ def small_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(loading, "load", _few_images(loading.load))
     monkeypatch.setattr(recipes, "load", _few_steps(recipes.load))
+    stand_ins.provide(monkeypatch)
     executor = Pretender(lambda job: perform(job, lambda _: None))
     monkeypatch.setattr(Local, "run", lambda _, jobs, listen: executor.run(jobs, listen))
     # A page may register its own; the next test knows nothing of that.

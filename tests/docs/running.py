@@ -38,6 +38,7 @@ ONLY_PARSED = {
 ONLY_PARSED_FLAGS = {
     "--cluster": "needs a cluster; tests/experiments starts one of Ray's",
     "--device": "may name a GPU",
+    "robustbench": "needs all of AutoAttack on CIFAR-10; tests/cli/test_export.py writes entries",
 }
 PARTS_ONLY_PARSED = {"tightness": "takes the whole Hessian of a network; tests/tools/theory runs it"}
 # Libraries that a page may import although they cannot be had here.
@@ -114,6 +115,8 @@ def run_command(words: Sequence[str], where: str) -> None:
         assert command.carried_out(program.act, words[3:]) == 0, f"{where}: {' '.join(words)}"
     elif words[0] == "pip" or (words[:2] == ["python", "-m"] and words[2] in ("pip", "mkdocs", "build")):
         check_extras(words, where)
+    elif words[0] == "tensorboard":
+        assert words[1] == "--logdir" and list(Path(words[2]).rglob("events.*")), f"{where}: nothing to show"
     elif words[0] == "make":
         subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, check=True, capture_output=True)
     elif words[0] == "python" and words[1].startswith(("examples/", "docs/", "benchmarks/", "tools/")):

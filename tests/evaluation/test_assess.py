@@ -23,7 +23,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
 
     monkeypatch.setattr(progress.Progress, "advance", advance)
     # Several parts an attack, as data have that are long.
-    monkeypatch.setattr("soar.evaluation.assess._BATCHES_AT_ONCE", 2)
+    monkeypatch.setattr("soar.evaluation.target._BATCHES_AT_ONCE", 2)
     return said
 
 

@@ -11,6 +11,7 @@ import soar
 from soar.attacks import PGD, Square
 from soar.attacks.attack import Planned
 from soar.errors import UserError
+from soar.evaluation import Curve, wilson
 from soar.evaluation.attack import AdversarialExamples, attack
 from soar.threat import L2, Linf, Threat
 from tests.attacks.problems import Linear, Passes, TinyNet, images, said
@@ -182,6 +183,26 @@ def test_it_is_short_to_print() -> None:
     assert len(found) == 40
     wrong = int(found.success.sum())
     assert repr(found) == f"<AdversarialExamples: linf 8/255, {wrong} of 40 misclassified>"
+
+
+def test_it_is_read_like_an_assessment() -> None:
+    model, x, y = problem()
+    found = attack(model, x, y, Linf("8/255"), ["fgsm", "pgd:steps=2"])
+    assert found.attacks == ("FGSM", "PGD-2")
+    assert found.accuracy("clean") == found.correct.double().mean()
+    assert found.accuracy("worst case") == found.robust_accuracy
+    assert found.interval("clean") == wilson(int(found.correct.sum()), 40)
+    assert found.passes("clean") == (1.0, 0.0)
+    spent = [found.forward.double().mean().item(), found.backward.double().mean().item()]
+    assert found.passes("worst case") == pytest.approx(spent)
+    with pytest.raises(UserError, match="unknown name 'PGD'"):
+        found.accuracy("PGD")
+
+
+def test_several_threats_give_a_curve() -> None:
+    model, x, y = problem()
+    found = attack(model, x, y, [Linf("8/255"), Linf("4/255")])
+    assert type(found) is Curve and [one.threat for one in found] == [Linf("8/255"), Linf("4/255")]
 
 
 X, Y = images(3), torch.zeros(3, dtype=torch.int64)

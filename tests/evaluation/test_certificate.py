@@ -10,7 +10,8 @@ import torch
 
 from soar.errors import UserError
 from soar.evaluation import Assessment, Bracket, Certificate, wilson
-from soar.evaluation.table import as_text, certificate_table, curve, table
+from soar.evaluation.rendering import as_text
+from soar.evaluation.table import certificate_table, curve, table
 from soar.threat import L2, Linf
 from soar.weights import Weights
 from tests.evaluation.test_assessment import assessment

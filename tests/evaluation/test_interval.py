@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from soar.evaluation import wilson
-from soar.evaluation.interval import clopper_pearson, paired
+from soar.evaluation.interval import clopper_pearson, is_tied, leading, paired
 
 
 @given(st.integers(1, 3000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -69,3 +69,22 @@ def test_clopper_pearson_is_wrong_no_more_often_than_it_says() -> None:
     for truth in (0.1, 0.5, 0.93):
         wrong = [k for k in range(31) if clopper_pearson(k, 30, 0.05) > truth]
         assert stats.binom.pmf(wrong, 30, truth).sum() <= 0.05
+
+
+def test_the_highest_leads_with_those_whose_interval_includes_zero() -> None:
+    shares = [0.5, 0.7, 0.69, 0.2]
+    ends = {0: (0.1, 0.3), 2: (-0.01, 0.03), 3: (0.4, 0.6)}
+    asked: list[tuple[int, int]] = []
+
+    def difference(one: int, other: int) -> tuple[float, float]:
+        asked.append((one, other))
+        return ends[other]
+
+    assert leading(shares, difference) == [1, 2]
+    assert asked == [(1, 0), (1, 2), (1, 3)], "the highest minus each other"
+    assert leading([], difference) == [] and leading([0.3], difference) == [0]
+
+
+def test_an_interval_that_only_touches_zero_is_a_tie() -> None:
+    assert is_tied(0.0, 0.1) and is_tied(-0.1, 0.0) and is_tied(0.0, 0.0)
+    assert not is_tied(1e-9, 0.1) and not is_tied(-0.1, -1e-9)

@@ -23,11 +23,11 @@ def target(**options: object) -> Target:
 
 def test_images_are_given_as_the_model_takes_them() -> None:
     made = target(model=Linear().double(), data=((255 * X).to(torch.uint8), Y), batch_size=8)
-    assert made.images.dtype == torch.uint8 and made.x.dtype == torch.float64
-    assert torch.equal(made.x, made.images.double() / 255)
+    assert made.images.dtype == torch.uint8 and made.x[:].dtype == torch.float64
+    assert torch.equal(made.x[:], made.images.double() / 255)
     parts = [*made.batches()]
     assert [len(index) for _, _, index in parts] == [8, 8, 4]
-    assert torch.equal(torch.cat([x for x, _, _ in parts]), made.x)
+    assert torch.equal(torch.cat([x for x, _, _ in parts]), made.x[:])
 
 
 def test_a_subset_keeps_the_identity_of_each_example() -> None:

@@ -38,7 +38,8 @@ def main() -> None:
         batches = soar.data.training_batches(
             train, batch_size=64, seed=0, epoch=epoch, augmentation=soar.data.Augmentation()
         )
-        for x, y, _ in islice(batches, arguments.batches):
+        for batch in islice(batches, arguments.batches):
+            x, y, _ = batch.on()
             larger = F.interpolate(x, size=32).expand(-1, 3, -1, -1)
             optimizer.zero_grad()
             F.cross_entropy(network((larger - mean) / std), y).backward()

@@ -7,8 +7,8 @@ import torch
 
 from soar.evaluation.files import bits
 from soar.evaluation.interval import paired
-from soar.experiments.intervals import Estimate, _student, difference, of
-from soar.experiments.result import Cell
+from soar.experiments.intervals import Estimate, _student, difference, leaders, of
+from soar.experiments.result import Cell, Result
 
 
 def flags(correct: int, of_all: int = 100, first: int = 0) -> torch.Tensor:
@@ -104,3 +104,14 @@ def test_paired_flags_and_seeds_together() -> None:
 )
 def test_quantiles_of_student(freedom: int, quantile: float) -> None:
     assert _student(freedom) == pytest.approx(quantile, abs=3e-3)
+
+
+def test_rows_whose_difference_may_be_chance_lead_together() -> None:
+    def row(correct: int, first: int = 0) -> dict[str, Cell]:
+        return {"worst case": Cell(values=(float(correct),), correct=bits(flags(correct, first=first)))}
+
+    rows = {"low": row(30), "nested": row(60), "other images": row(60, first=40), "top": row(66), "none": {}}
+    rows["missing"] = {"worst case": Cell(missing="not trained")}
+    result = Result(name="made", rows=rows)
+    assert leaders(result, "worst case") == ["top", "other images"]  # nested images tell 66 from 60
+    assert leaders(result, "clean") == []

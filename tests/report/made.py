@@ -94,7 +94,13 @@ def certified(run: RunContent) -> RunContent:
             y=(attacked.y[0], *(one.accuracy for one in made)),
         ),
     )
-    return replace(run, certificates=tuple(made), bracket=bracket(made[-1], found), bracket_by_eps=both)
+    return replace(
+        run,
+        certificates=tuple(made),
+        bracket=bracket(made[-1], found),
+        bracket_by_eps=both,
+        bracket_examples=200,
+    )
 
 
 def bare(run: RunContent) -> RunContent:

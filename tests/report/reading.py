@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from urllib.parse import unquote
 
 _VOID = {"br", "img", "input", "link", "meta"}
 
@@ -69,3 +72,10 @@ def read(html: str) -> Element:
     reader.close()
     assert reader.open == [reader.root], f"<{reader.open[-1].name}> is not closed"
     return reader.root
+
+
+def saved(link: Element) -> list[list[str]]:
+    """Read the rows of the CSV file that a link saves."""
+    head, _, text = (link.attributes["href"] or "").partition(",")
+    assert head == "data:text/csv;charset=utf-8" and (link.attributes["download"] or "").endswith(".csv")
+    return list(csv.reader(io.StringIO(unquote(text), newline=""), strict=True))

@@ -3,90 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from soar.report.page import page as make_page
-from tests.report.made import bare, certified, hostile, made_content
+from tests.report.browsing import DESK, PHONE, lowest_contrast, opened, wide
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
-sync_api = pytest.importorskip(
-    "playwright.sync_api", reason="playwright is not installed: pip install playwright"
-)
-
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-PHONE, DESK = 390, 1280
 PAPER = 688  # A4 without its margins, in CSS pixels
-# The contrast of every text with the first opaque ground behind it, by the formula of WCAG 2.1.
-CONTRASTS = """() => {
-  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-  const rgba = (color) => {
-    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
-    return Array.from(canvas.getImageData(0, 0, 1, 1).data);
-  };
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
-    .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
-  const ground = (element) => {
-    for (let one = element; one; one = one.parentElement) {
-      const found = rgba(getComputedStyle(one).backgroundColor);
-      if (found[3] === 255) return found;
-    }
-    return [255, 255, 255, 255];
-  };
-  return Array.from(document.querySelectorAll("body *"))
-    .filter((one) => !one.closest("svg, script") && one.checkVisibility({visibilityProperty: true}))
-    .filter((one) => Array.from(one.childNodes).some((child) => child.nodeType === 3 && child.data.trim()))
-    .map((one) => {
-      const pair = [light(rgba(getComputedStyle(one).color)), light(ground(one))].sort((a, b) => b - a);
-      const where = `${one.tagName}.${one.className}: ${one.textContent.slice(0, 30)}`;
-      return [(pair[0] + 0.05) / (pair[1] + 0.05), where];
-    })
-    .sort((a, b) => a[0] - b[0])[0];
-}"""
 
 # What is wider than its place and would be cut off on paper.
 CUT = """() => Array.from(document.querySelectorAll(".scroll, pre"))
   .filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.getAttribute("aria-label"))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    wanted = [os.environ.get("SOAR_BROWSER"), *map(shutil.which, NAMES)]
-    executable = next((path for path in wanted if path), None)
-    if executable is None:
-        pytest.skip(
-            f"no browser is installed: none of {', '.join(NAMES)} is on the path, SOAR_BROWSER is not set"
-        )
-    with sync_api.sync_playwright() as started:
-        # Everything runs as root in a container, where the sandbox cannot start; the page is our own.
-        opened = started.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the pages that are opened."""
-    made = tmp_path_factory.mktemp("pages")
-    one, two = made_content(2)
-    for name, runs in {
-        "one": [one],
-        "two": [one, two],
-        "five": [*made_content(5)],
-        "bare": [bare(two), one],
-        "certified": [certified(one), two],
-        "hostile": [hostile(one), hostile(two)],
-    }.items():
-        (made / f"{name}.html").write_text(make_page(runs), encoding="utf-8")
-    return made
 
 
 @pytest.fixture
@@ -95,30 +26,6 @@ def artifacts(tmp_path: Path) -> Path:
     wanted = Path(os.environ.get("SOAR_ARTIFACTS", tmp_path))
     wanted.mkdir(parents=True, exist_ok=True)
     return wanted
-
-
-@contextmanager
-def opened(browser: Browser, path: Path, width: int = DESK, **options: Any) -> Iterator[Page]:
-    """Open a page from the disk and fail on whatever it complains about or asks for."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-    shown, complaints, requests = context.new_page(), [], []
-    shown.on("console", lambda message: complaints.append(message.text))
-    shown.on("pageerror", lambda error: complaints.append(str(error)))
-    shown.on("request", lambda request: requests.append(request.url))
-    shown.goto(path.as_uri())
-    yield shown
-    asked = {url for url in requests if not url.startswith("data:")}
-    assert complaints == [] and asked == {path.as_uri()}
-    context.close()
-
-
-def wide(shown: Page) -> int:
-    return int(shown.evaluate("document.documentElement.scrollWidth"))
-
-
-def lowest_contrast(shown: Page) -> tuple[float, str]:
-    found: tuple[float, str] = shown.evaluate(CONTRASTS)
-    return found
 
 
 @pytest.mark.parametrize(

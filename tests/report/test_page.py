@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from importlib import resources
 from itertools import pairwise
 
 import pytest
 
+from soar.evaluation import Note
 from soar.report.content import RunContent
 from soar.report.page import page
 from soar.report.write import MARK
-from tests.report.made import CLASSES, HOSTILE, bare, hostile, made_content
+from tests.report.made import CLASSES, HOSTILE, bare, certified, hostile, made_content
 from tests.report.reading import Element, read
 
 SECTIONS = (
@@ -38,12 +40,31 @@ def test_all_sections_are_there_and_linked(runs: int) -> None:
     assert not root.all(kind="missing") or runs == 5  # of which the last is not diagnosed
 
 
+def test_sections_fold_up_and_are_open_without_a_script() -> None:
+    for section in read(page(made_content(2))).all("section"):
+        (folded,) = (one for one in section.children if isinstance(one, Element))
+        assert folded.name == "details" and "open" in folded.attributes
+        assert [one.name for one in folded.all("summary")[0].all()] == ["h2"]
+
+
+def test_several_runs_can_be_chosen_from_and_are_all_shown_without_a_script() -> None:
+    assert not read(page(made_content(1))).all("fieldset")
+    root = read(page(made_content(3)))
+    chooser = root.by_id("runs")
+    assert "hidden" in chooser.attributes and not root.all(kind="off")
+    assert [one.text for one in chooser.all("label")] == ["pgd-10", "soar-zero-start", "trades"]
+    assert [one.attributes["value"] for one in chooser.all("input")] == ["0", "1", "2"]
+    for name in SECTIONS:
+        places = {one.attributes.get("data-run") for one in root.by_id(name).all()} - {None}
+        assert places == {"0", "1", "2"}, name
+
+
 def test_nothing_comes_from_elsewhere() -> None:
     text = page(made_content(2))
     root = read(text)
     for one in root.all():
         for name in ("src", "href", "xlink:href", "action", "data", "srcset"):
-            assert (one.attributes.get(name) or "#").startswith(("#", "data:image/")), one
+            assert (one.attributes.get(name) or "#").startswith(("#", "data:image/", "data:text/csv")), one
     assert not re.search(r"@import|url\((?!['\"]?(#|data:))", text)
     (script,) = scripts(root)
     assert not re.search(r"fetch\(|XMLHttpRequest|import\(|innerHTML|eval\(", script.text)
@@ -115,6 +136,19 @@ def test_the_page_is_known_as_a_report() -> None:
     text = page(made_content(1))
     assert MARK in text[:2000] and text.startswith("<!doctype html>")
     assert page(made_content(1)) == text
+
+
+def test_every_class_that_is_styled_is_there() -> None:
+    first, *others = made_content(5)
+    odd = replace(first, assessment=replace(first.assessment, notes=(Note("random", "random outputs"),)))
+    fewer = replace(first, assessment=replace(first.assessment, attacks=first.assessment.attacks[:1]))
+    pages = [page([certified(odd), *others]), page([bare(others[0])]), page([odd, fewer])]
+    used = {name for text in pages for one in read(text).all() for name in one.classes}
+    assets = resources.files("soar.report").joinpath("assets")
+    style = re.sub(r"/\*.*?\*/", "", assets.joinpath("page.css").read_text(), flags=re.DOTALL)
+    styled = set(re.findall(r"\.([a-z][\w-]*)(?=[^{}]*\{)", style))
+    made = set(re.findall(r"[a-z]+", assets.joinpath("page.js").read_text()))
+    assert len(styled) > 50 and styled - used - made == {"inconclusive"}  # which no made run is
 
 
 def test_two_classes_and_many_classes_are_shown() -> None:

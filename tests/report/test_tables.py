@@ -54,8 +54,15 @@ def test_a_masked_number_never_stands_alone() -> None:
 
 def test_the_best_is_marked_and_differences_have_intervals() -> None:
     rows = markdown_rows(markdown(made_content(3)))
-    assert rows[4][0] == "trades (best)"
+    assert [row[0] for row in rows[2:5]] == [
+        "pgd-10 (tied for best)",
+        "soar-zero-start",
+        "trades (tied for best)",
+    ]
     assert rows[2][4] == "-" and rows[4][4].startswith("+1.1 (-")
+    for write in (markdown, latex):
+        assert "Tied: the 95" in write(made_content(3)) and "(best)" not in write(made_content(3))
+        assert "pgd-10 (best)" in write(made_content(2)) and "Tied" not in write(made_content(2))
 
 
 def test_an_attack_that_a_run_did_not_meet_is_said() -> None:

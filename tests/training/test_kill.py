@@ -100,6 +100,14 @@ def test_killed_again_and_again(context: Any, whole: Path, tmp_path: Path) -> No
     assert contents(run) == contents(whole)
 
 
+def test_images_from_a_file_killed_and_resumed(context: Any, whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for last in (9, 40, 30):
+        start(context, run, last=last, streamed=True).join(60)
+    finish(context, run, streamed=True)
+    assert contents(run) == contents(whole), "as those in memory"
+
+
 def test_asked_to_stop_and_resumed(context: Any, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     process = start(context, run, slow="step")
@@ -114,8 +122,8 @@ def test_asked_to_stop_and_resumed(context: Any, whole: Path, tmp_path: Path) ->
     assert contents(run) == contents(whole)
 
 
-def finish(context: Any, run: Path) -> None:
-    process = start(context, run)
+def finish(context: Any, run: Path, **options: Any) -> None:
+    process = start(context, run, **options)
     process.join(60)
     assert process.exitcode == 0
     assert ending(run)["status"] == "finished"

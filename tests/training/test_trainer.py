@@ -28,7 +28,8 @@ def test_the_loop_equals_a_bare_loop_of_torch(tmp_path: Path) -> None:
         batches = training_batches(
             data.train, batch_size=8, seed=0, epoch=epoch, augmentation=Augmentation(flip=True)
         )
-        for x, y, _ in batches:
+        for batch in batches:
+            x, y, _ = batch.on()
             optimizer.zero_grad()
             F.cross_entropy(model(x), y).backward()
             optimizer.step()

@@ -15,9 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from soar import attacks, recipes
+from soar.data import Dataset
+from soar.data.npy import Mapped
 from soar.runs import Run
 from soar.training import trainer, updates, validation
 from soar.training.trainer import Trainer
@@ -67,7 +70,14 @@ class Counter:
         return self.count == self.last
 
 
-def make_trainer(run: Path) -> Trainer:
+def from_file(folder: Path) -> Dataset:
+    """Return the small dataset with training images that are read from a file."""
+    data = small.dataset()
+    np.save(folder / "images.npy", data.train.images[:].numpy())
+    return replace(data, train=replace(data.train, pictures=Mapped(folder / "images.npy")))
+
+
+def make_trainer(run: Path, *, streamed: bool) -> Trainer:
     """Make a trainer whose last checkpoint is its best one, so that its end moves the pointer."""
     attacked = validation.validate
 
@@ -76,10 +86,13 @@ def make_trainer(run: Path) -> Trainer:
         return replace(scores, robust=scores.step / 100)
 
     trainer.validate = rising  # type: ignore[attr-defined]
-    return small.trainer(run, resume=True, epochs=2, batch_size=16, save_steps=2, ema_decay=0.9)
+    data = from_file(run.parent) if streamed else small.dataset()
+    workers = 2 if streamed else 0
+    changes: dict[str, Any] = {"epochs": 2, "batch_size": 16, "save_steps": 2, "ema_decay": 0.9}
+    return small.trainer(run, data=data, resume=True, num_workers=workers, **changes)
 
 
-def train(*, run: str, slow: str = "", last: int | None = None) -> None:
+def train(*, run: str, slow: str = "", last: int | None = None, streamed: bool = False) -> None:
     """Begin a run or go on with it, as `soar train` does; note beside it how it ended."""
     torch.set_num_threads(1)
     if slow == "step":
@@ -87,7 +100,7 @@ def train(*, run: str, slow: str = "", last: int | None = None) -> None:
     elif slow == "attack":
         delay(attacks, "run", 0.3)
     folder = Path(run)
-    made = make_trainer(folder)
+    made = make_trainer(folder, streamed=streamed)
     counter = Counter(folder, last)
     if not (folder / "recipe.toml").exists():
         Run(folder, recipes.load("demo-robust")).create()

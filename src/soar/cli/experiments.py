@@ -148,13 +148,15 @@ def carry_out(
     return 0 if went_well else 1
 
 
-def print_and_save(result: Result, path: Path, *, marked: str = "", claims: Sequence[Judged] = ()) -> None:
+def print_and_save(
+    result: Result, path: Path, *, marked: Sequence[str] = (), claims: Sequence[Judged] = ()
+) -> None:
     """Print a table, and save its numbers and what was printed.
 
     Args:
         result: the table
         path: the JSON file; the text goes beside it
-        marked: the row to set in bold
+        marked: the best row, set in bold, or those tied for the best
         claims: the claims about it, judged
     """
     from rich.console import Console

@@ -78,10 +78,9 @@ def show(result: Result, study: Experiment, folder: Path, cache: Path) -> None:
         folder: where to keep it
         cache: where networks are
     """
-    worst = {row: cells["worst case"].ours for row, cells in result.rows.items() if "worst case" in cells}
-    known = {row: value for row, value in worst.items() if value is not None}
-    best = max(known, key=lambda row: known[row], default="")
-    print_and_save(result, folder / "study.json", marked=best)
+    from soar.experiments.intervals import leaders
+
+    print_and_save(result, folder / "study.json", marked=leaders(result, "worst case"))
     link_runs(study, folder, cache)
 
 

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     folder = arguments.output or default
 
     def show(result: Result, _: Experiment) -> None:
-        print_and_save(result, folder / "sweep.json", marked=next(iter(result.validation), ""))
+        print_and_save(result, folder / "sweep.json", marked=list(result.validation)[:1])
 
     made = experiment(arguments.recipe, grid, flags=flags, seeds=seeds)
     return carry_out(arguments, [made], folder, show)

@@ -39,6 +39,13 @@ def add_target_flags(
     parser.usage = f"{parser.prog} RUN [flags] | {parser.prog} --model MODEL --weights FILE --data NAME"
     add_model_flags(parser)
     parser.add_argument("--data", metavar="NAME", help="dataset (default: that of the run)")
+    for flag in ("resize", "crop"):
+        parser.add_argument(
+            f"--{flag}",
+            type=int,
+            metavar="N",
+            help=f"with --data: data.{flag} of a recipe, for images in files",
+        )
     parser.add_argument("--split", choices=("test", "validation", "train"), default="test")
     parser.add_argument("--examples", type=int, metavar="N", help=f"only the first N images ({examples})")
     parser.add_argument("--norm", choices=("linf", "l2"), help="default: that of the run, else linf")
@@ -99,13 +106,14 @@ def target_words(arguments: argparse.Namespace, eps: str | None = None) -> str:
         eps: one radius, where several were given
 
     >>> from argparse import Namespace
-    >>> rest = dict.fromkeys(("weights", "checkpoint", "data", "norm", "root"))
+    >>> rest = dict.fromkeys(("weights", "checkpoint", "data", "resize", "crop", "norm", "root"))
     >>> target_words(Namespace(run_folder=Path("my runs/a"), model=None, split="test", eps=["8/255"], **rest))
     "'my runs/a' --eps 8/255"
     """
     words = [] if arguments.run_folder is None else [str(arguments.run_folder)]
     chosen = eps or (arguments.eps[0] if arguments.eps else None)
-    flags = {name: getattr(arguments, name) for name in ("model", "weights", "checkpoint", "data", "norm")}
+    given = ("model", "weights", "checkpoint", "data", "resize", "crop", "norm")
+    flags = {name: getattr(arguments, name) for name in given}
     flags |= {"split": None if arguments.split == "test" else arguments.split, "eps": chosen}
     for name, value in (flags | {"root": arguments.root}).items():
         words += [] if value is None else [f"--{name}", str(value)]
@@ -166,7 +174,7 @@ def result_files(
 
 def _from_run(arguments: argparse.Namespace, examples: int | None) -> Target:
     """Take model, weights, data and threat from a run folder; flags may change data and threat."""
-    from soar import data, runs, threat
+    from soar import runs, threat
     from soar.evaluation.target import Target
 
     if arguments.run_folder is None:
@@ -175,11 +183,14 @@ def _from_run(arguments: argparse.Namespace, examples: int | None) -> Target:
         raise UserError("--weights goes with --model; a run folder has its own weights")
     opened = runs.find(arguments.run_folder, arguments.checkpoint)
     recipe = opened.recipe
-    other = arguments.data is not None and arguments.data != recipe.data.name
+    framed = arguments.resize is not None or arguments.crop is not None
+    if framed and arguments.data is None:
+        raise UserError("--resize and --crop go with --data; a run has those of its recipe")
+    other = framed or arguments.data not in (None, recipe.data.name)
     return Target.from_run(
         opened,
         root=arguments.root,
-        data=data.load(arguments.data, root=arguments.root, seed=recipe.seed) if other else None,
+        data=_data(arguments, recipe.seed) if other else None,
         split=arguments.split,
         examples=examples,
         threat=threat.threat(
@@ -193,7 +204,7 @@ def _from_run(arguments: argparse.Namespace, examples: int | None) -> Target:
 
 def _external(arguments: argparse.Namespace, examples: int | None) -> Target:
     """Build a model from elsewhere."""
-    from soar import data, threat
+    from soar import threat
     from soar.evaluation.target import Target
 
     if arguments.run_folder is not None:
@@ -202,7 +213,7 @@ def _external(arguments: argparse.Namespace, examples: int | None) -> Target:
         if getattr(arguments, flag) is None:
             raise UserError(f"--model needs --{flag} too")
     limits = threat.threat(arguments.norm or "linf", arguments.eps[0])
-    source = data.load(arguments.data, root=arguments.root)
+    source = _data(arguments)
     model, weights = external_model(arguments, source)
     split: Split = getattr(source, arguments.split)
     return Target(
@@ -217,6 +228,13 @@ def _external(arguments: argparse.Namespace, examples: int | None) -> Target:
         class_names=tuple(source.classes),
         weights=weights,
     )
+
+
+def _data(arguments: argparse.Namespace, seed: int = 0) -> Dataset:
+    from soar import data
+
+    framing = {"resize": arguments.resize, "crop": arguments.crop}
+    return data.load(arguments.data, root=arguments.root, seed=seed, **framing)
 
 
 def external_model(arguments: argparse.Namespace, data: Dataset) -> tuple[nn.Module, Weights | None]:

@@ -249,7 +249,7 @@ def _count_updates(trainer: Trainer, few: Batch, step: int, times: int) -> Phase
 
 def _count_validation(trainer: Trainer, steps: int) -> PhaseCost:
     """Count a validation whose attack has so many steps."""
-    images, examples = trainer.held_out.images[:_FEW_IMAGES], len(trainer.held_out)
+    images, examples = trainer.held_out.pictures[:_FEW_IMAGES], len(trainer.held_out)
     with Counter(trainer.updates.judged_model) as counter:
         forwards, backwards = _validate(trainer, images, steps)
     period = trainer.validation.every * trainer.steps_per_epoch
@@ -271,7 +271,7 @@ def _update(trainer: Trainer, batch: Batch, step: int, within: AbstractContextMa
     """
     updates = trainer.updates
     trainer.objective.train()
-    x = batch.x.to(updates.device, updates.dtype, memory_format=updates.layout)
+    x = batch.on(updates.device, updates.dtype, updates.layout).x
     labels, handle = sharpen(trainer.objective.model, x)
     with handle, within:
         updates.prepare(step)
@@ -311,7 +311,7 @@ def _time_updates(trainer: Trainer, step: int, clock: Clock) -> float:
 
 def _time_validation(trainer: Trainer, whole: PhaseCost, clock: Clock) -> float:
     """Time a short attack on one batch, and assume the same rate for the whole validation."""
-    images = trainer.held_out.images[trainer.world.shard(whole.images)][: trainer.validation.batch_size]
+    images = trainer.held_out.pictures[trainer.world.shard(whole.images)][: trainer.validation.batch_size]
     steps = min(_FEW_STEPS, trainer.validation.steps)
     short = _count_validation(trainer, steps)
     spent: list[float] = []

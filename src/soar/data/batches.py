@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from soar import randomness
-from soar.data.dataset import Pixels, Split
+from soar.data.dataset import Split
 from soar.data.patches import draw_erasing, draw_mixing, erase, paste
+from soar.data.pictures import Pixels
 from soar.data.sources import Extra, Pool, extra_rows, interleaved
 from soar.errors import UserError
 
@@ -56,11 +57,29 @@ class Augmentation:
 
 
 class Batch(NamedTuple):
-    """Images as numbers in [0, 1], their labels, and their positions in the source file."""
+    """Images as bytes, their labels, and their positions in the source file."""
 
     x: Tensor
     y: Tensor
     index: Tensor  # type: ignore[assignment]  # hides tuple.index
+
+    def on(
+        self,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        memory_format: torch.memory_format = torch.contiguous_format,
+    ) -> Batch:
+        """Return the batch on a device, with images as numbers in [0, 1].
+
+        They travel as bytes, a quarter of the size, and without waiting where they are in pinned memory.
+
+        >>> Batch(torch.tensor([[[[51]]]], dtype=torch.uint8), torch.tensor([3]), torch.tensor([7])).on().x
+        tensor([[[[0.2000]]]])
+        """
+        x, y, index = (part.to(device, non_blocking=True) for part in self)
+        if x.dtype == torch.uint8:
+            return Batch(x.to(dtype, memory_format=memory_format).div_(255), y, index)
+        return Batch(x.to(dtype, memory_format=memory_format), y, index)
 
 
 def batches_per_epoch(split: Split, batch_size: int, extra: Extra | None = None) -> int:
@@ -95,11 +114,13 @@ def training_batches(
     rank: int = 0,
     world_size: int = 1,
     num_workers: int = 1,
+    pinned: bool = False,
 ) -> Iterator[Batch]:
     """Return the batches of one epoch in an order that is a function of (seed, epoch).
 
     A batch has the same contents whatever the number of threads, wherever the epoch was resumed and
-    over how many processes it is divided.
+    over how many processes it is divided. At most two batches for each thread are prepared ahead. Images that
+    are not in memory are read and decoded in these threads: Pillow decodes without holding Python's lock.
 
     Args:
         split: the examples
@@ -112,6 +133,7 @@ def training_batches(
         rank: which process this is; it gets the rank-th part of every batch
         world_size: how many processes there are
         num_workers: threads that prepare batches ahead; 0 prepares each on demand
+        pinned: whether batches are put where a GPU can fetch them without waiting
 
     Raises:
         UserError: a batch size that does not fit the examples or the processes
@@ -129,18 +151,19 @@ def training_batches(
         whole = interleaved(whole, len(split) + extra_rows(extra, count, batch_size, seed=seed, epoch=epoch))
         pool = Pool([split, extra.split])
     rows = whole.reshape(count, world_size, -1)[start:, rank]
-    return _prepare(pool, rows, augmentation, seed=seed, epoch=epoch, num_workers=num_workers)
+    prepare = _preparer(pool, rows, augmentation, seed=seed, epoch=epoch, pinned=pinned)
+    return _ahead(prepare, len(rows), num_workers=num_workers)
 
 
-def _prepare(
-    pool: Pool, rows: Tensor, augmentation: Augmentation, *, seed: int, epoch: int, num_workers: int
-) -> Iterator[Batch]:
+def _preparer(
+    pool: Pool, rows: Tensor, augmentation: Augmentation, *, seed: int, epoch: int, pinned: bool
+) -> Callable[[int], Batch]:
     # The random numbers of an epoch are drawn at once: tiny draws for every batch cost far more.
     # Pixels are moved by numpy, because torch would start threads of its own inside each worker.
     at = {"seed": seed, "epoch": epoch}
     flat, size = rows.reshape(-1), rows.shape[1]
     indices, labels = pool.indices[flat], pool.labels[flat]
-    height, width = pool.sources[0].shape[2:]
+    height, width = pool.shape[1:]
     moves = draw_moves(augmentation, indices, **at)
     if augmentation.cutmix:
         mixing = draw_mixing(indices, augmentation.cutmix, height, width, **at)
@@ -158,10 +181,10 @@ def _prepare(
             paste(pixels, other, mixing.boxes[part])
         if augmentation.erasing:
             erase(pixels, erased[part])
-        x = np.divide(pixels, np.float32(255), dtype=np.float32)
-        return Batch(torch.from_numpy(x), labels[part], indices[part])
+        batch = Batch(torch.from_numpy(pixels), labels[part], indices[part])
+        return Batch(*(one.pin_memory() for one in batch)) if pinned else batch
 
-    return _ahead(make, len(rows), num_workers=num_workers)
+    return make
 
 
 def _ahead(make: Callable[[int], Batch], count: int, *, num_workers: int) -> Iterator[Batch]:

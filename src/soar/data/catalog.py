@@ -6,10 +6,12 @@ Nothing here needs torch, so that names can be listed and files fetched without 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from soar import values
 from soar.data.files import BUNDLED as BUNDLED
@@ -21,17 +23,31 @@ from soar.registry import Registry
 
 if TYPE_CHECKING:
     from soar.data.dataset import Dataset
+    from soar.data.decoding import Framing
 
+_CALLABLE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 DATASETS: Registry[Dataset] = Registry("data")
 
 
-def _register(name: str, description: str) -> None:
-    is_own = name in ("folder", "npz", "tiny-imagenet")
+# The kinds of data that users have, and what a module of its own reads.
+_MODULES = {
+    "folder": "folder",
+    "npz": "npz",
+    "npy": "npy",
+    "webdataset": "webdataset",
+    "datasets": "huggingface",
+    "tiny-imagenet": "tiny_imagenet",
+}
+ENCODED = ("folder", "webdataset", "datasets")
+"""those whose images are decoded, and so can be brought to a size"""
 
-    def read(path: Path) -> Dataset:
-        own = name.replace("-", "_")
-        module = import_module(f"soar.data.{own if is_own else 'published'}")
-        found: Dataset = getattr(module, "read" if is_own else own)(path)
+
+def _register(name: str, description: str) -> None:
+    def read(path: Path, **framing: Any) -> Dataset:
+        module = import_module(f"soar.data.{_MODULES.get(name, 'published')}")
+        found: Dataset = getattr(module, "read" if name in _MODULES else name.replace("-", "_"))(
+            path, **framing
+        )
         return found
 
     read.__doc__ = description
@@ -47,6 +63,9 @@ for _name, _description in {
     "tiny-imagenet": "100,000 + 10,000 photographs, a part of ImageNet: 64 x 64, color, 200 classes.",
     "folder": "folder:DIR - your images in DIR/train/<class>/ and DIR/test/<class>/, or in DIR/<class>/.",
     "npz": "FILE.npz - your arrays x_train, y_train, x_test, y_test, uint8.",
+    "npy": "npy:DIR - the same arrays, each in a .npy file of its own that is read row by row.",
+    "webdataset": "webdataset:DIR - tar files train*.tar and test*.tar of images and classes.",
+    "datasets": "datasets:DIR - a folder of Hugging Face's save_to_disk.",
 }.items():
     _register(_name, _description)
 
@@ -81,14 +100,15 @@ def holding(name: str, root: Path | None = None) -> Holding:
     return Holding(folder, files_of(base_of(name), folder))
 
 
-def read(name: str, root: Path | None = None) -> Dataset:
-    """Read a dataset by name: one of the list, `folder:DIR`, `FILE.npz` or `npz:FILE`.
+def read(name: str, root: Path | None = None, framing: Framing | None = None) -> Dataset:
+    """Read a dataset by name.
 
     NAME-unverified is a dataset of the list, read from files that are not those that were published.
 
     Args:
-        name: which dataset
+        name: one of the list, KIND:PATH for the user's own, `FILE.npz`, or `package.module:callable`
         root: the folder of the datasets that were fetched; chosen by `data_root` when None
+        framing: the size that images in files are brought to; their own by default
 
     Raises:
         UserError: the name is unknown, files are missing, or they are malformed
@@ -97,13 +117,21 @@ def read(name: str, root: Path | None = None) -> Dataset:
     kind, separator, path = name.partition(":")
     if name.endswith(".npz") and kind != "npz":
         kind, separator, path = "npz", ":", name
-    if separator and kind in ("folder", "npz"):
+    if framing is not None and kind not in ENCODED:
+        raise UserError(
+            f"data.resize, data.crop: cannot be used with {name}, expected one of {', '.join(ENCODED)}: the"
+            " images of others are taken as they are"
+        )
+    if separator and kind in _MODULES and kind not in FETCHABLE:
         own = expanded(values.place(path, "data.name"))
         if not os.path.exists(own):  # a name that is too long does not exist either
             raise UserError(f"{kind}:{own}: does not exist (data.name, --data)")
-        return _read(kind, own)
+        return _read(kind, own, {} if framing is None else {"framing": framing})
+    if separator and _CALLABLE.fullmatch(name):
+        return _guarded(lambda: import_module("soar.data.own").read(name), name)
     if base_of(name) not in FETCHABLE and name != BUNDLED:
-        names = [*FETCHABLE, BUNDLED, "folder:DIR", "FILE.npz"]
+        kinds = [f"{own}:DIR" for own in _MODULES if own not in ("npz", "tiny-imagenet")]
+        names = [*FETCHABLE, BUNDLED, *kinds, "FILE.npz", "package.module:callable"]
         raise unknown("dataset", name, names, "data.name, --data")
     held = holding(name, root)
     if missing := held.missing():
@@ -113,16 +141,20 @@ def read(name: str, root: Path | None = None) -> Dataset:
             f"dataset '{name}' is not in {held.folder} ({missing[0]} is missing); "
             f"run `soar data fetch {base_of(name)}{place}{how}`, or say where it is with --root or SOAR_DATA"
         )
-    return _read(base_of(name), held.folder)
+    return _read(base_of(name), held.folder, {})
 
 
-def _read(kind: str, path: Path) -> Dataset:
+def _read(kind: str, path: Path, options: dict[str, Any]) -> Dataset:
+    return _guarded(lambda: DATASETS[kind].build(path, **options), path)
+
+
+def _guarded(read: Callable[[], Dataset], where: Path | str) -> Dataset:
     try:
-        return DATASETS[kind].build(path)
+        return read()
     except MemoryError:
-        raise UserError(f"{path}: does not fit into memory") from None
+        raise UserError(f"{where}: does not fit into memory") from None
     except OSError as error:  # a folder that may not be listed, a file that has vanished
-        raise UserError(f"{error.filename or path}: cannot be read ({reason_of(error)})") from None
+        raise UserError(f"{error.filename or where}: cannot be read ({reason_of(error)})") from None
 
 
 def data_root(root: Path | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""A dataset in memory: images as bytes, labels, and the stable identity of every example."""
+"""A dataset: images as bytes, labels, and the stable identity of every example."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from soar.data.pictures import Pictures, Pixels, select, settled
 from soar.errors import UserError, printable
 
-Pixels = NDArray[np.uint8]
 # ImageNet-21K, the largest in use, has 21,841.
 MOST_CLASSES = 100_000
 _LONGEST_NAME = 200
@@ -25,7 +25,7 @@ class Split:
     """Labeled images that are used for one purpose.
 
     Args:
-        images: uint8, shape (N, channels, height, width)
+        pictures: the images, uint8, shape (N, channels, height, width), in memory or read when indexed
         labels: int64, shape (N,)
         indices: int64, shape (N,); the position in the source file, which identifies an example
             whatever is selected or shuffled
@@ -35,38 +35,46 @@ class Split:
     [2, 0]
     """
 
-    images: Tensor
+    pictures: Tensor | Pictures
     labels: Tensor
     indices: Tensor
 
     def __post_init__(self) -> None:
-        if self.images.dtype != torch.uint8 or self.images.ndim != 4:
+        if self.pictures.dtype != torch.uint8 or self.pictures.ndim != 4:
             raise UserError(
-                f"images: got {self.images.dtype} of shape {tuple(self.images.shape)}, "
+                f"images: got {self.pictures.dtype} of shape {tuple(self.pictures.shape)}, "
                 "expected uint8 (N, channels, height, width)"
             )
         for name in ("labels", "indices"):
             numbers: Tensor = getattr(self, name)
-            if numbers.dtype != torch.int64 or numbers.shape != self.images.shape[:1]:
+            if numbers.dtype != torch.int64 or numbers.shape != self.pictures.shape[:1]:
                 raise UserError(
                     f"{name}: got {numbers.dtype} of shape {tuple(numbers.shape)}, "
-                    f"expected int64 ({len(self.images)},)"
+                    f"expected int64 ({len(self.pictures)},)"
                 )
 
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def images(self) -> Tensor:
+        """All images in memory; those that are in files are read at each call."""
+        return self.pictures[:]
+
     def subset(self, rows: Tensor) -> Split:
-        """Return some examples, in the order given.
+        """Return some examples, in the order given; images that are not in memory stay where they are.
 
         Args:
             rows: positions in this split, not in the source file
         """
-        return Split(self.images[rows], self.labels[rows], self.indices[rows])
+        return self._select(rows)
 
     def first(self, n: int) -> Split:
         """Return the first `n` examples, or all where there are fewer; shares their memory."""
-        return Split(self.images[:n], self.labels[:n], self.indices[:n])
+        return self._select(slice(n))
+
+    def _select(self, rows: Tensor | slice) -> Split:
+        return Split(select(self.pictures, rows), self.labels[rows], self.indices[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +108,25 @@ def from_files(name: str, classes: tuple[str, ...], train: Split | None, test: S
         test: the test examples; None where there are none, as in a second source to learn from
     """
     none = next(part for part in (train, test) if part is not None).first(0)
-    channels, height, width = none.images.shape[1:]
+    channels, height, width = none.pictures.shape[1:]
     return Dataset(name, classes, (channels, height, width), train or none, none, test or none)
+
+
+def labeled_pictures(pictures: Pictures, labels: NDArray[Any], *, num_classes: int, where: str) -> Split:
+    """Pair pictures with labels, and check that they fit together; few or small ones are read at once.
+
+    Args:
+        pictures: the images
+        labels: the class of each, integers of any type
+        num_classes: labels run from 0 to one less
+        where: the file, for messages
+
+    Raises:
+        UserError: for a different number of images and labels, or a label out of range
+    """
+    check_labels(labels, len(pictures), num_classes=num_classes, where=where)
+    numbers = torch.from_numpy(labels.astype(np.int64))
+    return Split(settled(pictures), numbers, torch.arange(len(numbers)))
 
 
 def class_names(names: Iterable[str], where: str) -> tuple[str, ...]:
@@ -139,18 +164,33 @@ def labeled(
         raise UserError(
             f"{where}: got images of shape {images.shape[1:]} and {len(images)} of them, expected some"
         )
-    if len(images) != len(labels):
-        raise UserError(f"{where}: got {len(images)} images but {len(labels)} labels")
-    if not (labels.min() >= 0 and labels.max() < num_classes):
-        raise UserError(
-            f"{where}: got labels from {labels.min()} to {labels.max()}, allowed are 0 to {num_classes - 1}"
-        )
+    check_labels(labels, len(images), num_classes=num_classes, where=where)
     numbers = np.arange(len(labels)) if indices is None else indices
     return Split(
         torch.from_numpy(images),
         torch.from_numpy(labels.astype(np.int64)),
         torch.from_numpy(numbers.astype(np.int64)),
     )
+
+
+def check_labels(labels: NDArray[Any], count: int, *, num_classes: int, where: str) -> None:
+    """Check that there is a label for each image, and that all are classes.
+
+    Args:
+        labels: integers of any type
+        count: how many images there are
+        num_classes: labels run from 0 to one less
+        where: the file, for messages
+
+    Raises:
+        UserError: for a different number, or a label out of range
+    """
+    if count != len(labels):
+        raise UserError(f"{where}: got {count} images but {len(labels)} labels")
+    if not (labels.min() >= 0 and labels.max() < num_classes):
+        raise UserError(
+            f"{where}: got labels from {labels.min()} to {labels.max()}, allowed are 0 to {num_classes - 1}"
+        )
 
 
 def to_unit(images: Tensor) -> Tensor:

@@ -3,39 +3,49 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import warnings
 from pathlib import Path
 
 import numpy as np
 
-from soar.data.dataset import Dataset, Pixels, Split, class_names, from_files, labeled
-from soar.data.files import check_memory, open_regular, parsing
+from soar.data.dataset import Dataset, Split, class_names, from_files, labeled_pictures
+from soar.data.decoding import KEPT, LARGEST_FILE, SUFFIXES, Framing
+from soar.data.encoded import Encoded
+from soar.data.files import open_regular
 from soar.errors import UserError
 
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
-_GRAY = ("1", "L", "LA")
-_COLOR = ("P", "RGB", "RGBA", "CMYK", "YCbCr")
 _TEST_SHARE = 5
-# By content, whatever the name: Pillow hands PostScript, which it also knows, to another program.
-_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
-# As many as Pillow unpacks without a warning; three bytes each without compression, and as much again.
-_MOST_PIXELS = 89_478_485
-_LARGEST_FILE = 1 << 29
 
 Listing = dict[str, list[Path]]
 
 
-def read(folder: Path) -> Dataset:
+class Files(Encoded):
+    """Images that are a file each."""
+
+    def __init__(self, paths: list[Path], framing: Framing) -> None:
+        self._paths = paths
+        super().__init__(len(paths), framing)
+
+    def content(self, row: int) -> bytes:
+        """Return the bytes of one image."""
+        with open_regular(self._paths[row], LARGEST_FILE) as stream:
+            return stream.read()
+
+    def where(self, row: int) -> str:
+        """Return what to call an image in messages."""
+        return str(self._paths[row])
+
+
+def read(folder: Path, framing: Framing = KEPT) -> Dataset:
     """Read `train/<class>/*` and `test/<class>/*`, or class folders without that division.
 
     Where the folder holds class folders directly, a fixed fifth of every class becomes the test
     set. It is chosen by the names of the files, so it is the same for every seed and hardly changes
     when images are added. A folder with `test` but without `train` serves for evaluation only.
-    All images have one size; they are read as gray where all of them are gray, else as RGB.
+    Images are read as gray where all of them are gray, else as RGB.
 
     Args:
         folder: the folder
+        framing: the size that images are brought to; without it all of them must have one size
 
     Raises:
         UserError: no classes, an empty class, an image that cannot be read or has another size
@@ -48,12 +58,13 @@ def read(folder: Path) -> Dataset:
         if name not in classes:
             raise UserError(f"{folder}: class '{name}' is in test but not in train")
     paths = [path for part in (train, test) for files in part.values() for path in files]
-    images = _read_images(paths)
     labels = np.array([classes.index(name) for part in (train, test) for name in part for _ in part[name]])
     count = sum(len(files) for files in train.values())
+    pictures = Files(paths, framing)
 
     def part(rows: slice) -> Split:
-        return labeled(images[rows], labels[rows], num_classes=len(classes), where=str(folder))
+        where = str(folder)
+        return labeled_pictures(pictures.at(rows), labels[rows], num_classes=len(classes), where=where)
 
     names = class_names(classes, str(folder))
     return from_files(str(folder), names, part(slice(count)) if train else None, part(slice(count, None)))
@@ -79,10 +90,10 @@ def _list_classes(folder: Path) -> Listing:
 
 
 def _list_pictures(folder: Path) -> list[Path]:
-    files = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
+    files = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
     files = [path for path in files if path.name[0] != "."]
     if not files:
-        raise UserError(f"{folder}: the class folder holds no images, expected {', '.join(_SUFFIXES)}")
+        raise UserError(f"{folder}: the class folder holds no images, expected {', '.join(SUFFIXES)}")
     return files
 
 
@@ -101,46 +112,3 @@ def _set_apart(classes: Listing) -> tuple[Listing, Listing]:
 def _name_hash(path: Path) -> bytes:
     # A name need not be text.
     return hashlib.sha256(f"{path.parent.name}/{path.name}".encode(errors="surrogateescape")).digest()
-
-
-def _read_images(paths: list[Path]) -> Pixels:
-    pictures: list[Pixels] = []
-    with warnings.catch_warnings():
-        # Notes about metadata, which are not used; too many pixels are refused below.
-        warnings.simplefilter("ignore")
-        for path in paths:
-            pictures.append(_read_picture(path, pictures, paths))
-    if all(picture.ndim == 2 for picture in pictures):
-        return np.stack(pictures)[:, None]
-    color = [one if one.ndim == 3 else np.repeat(one[..., None], 3, axis=2) for one in pictures]
-    return np.ascontiguousarray(np.stack(color).transpose(0, 3, 1, 2))
-
-
-def _read_picture(path: Path, before: list[Pixels], paths: list[Path]) -> Pixels:
-    """Read one image: (height, width) where it is gray, else (height, width, 3).
-
-    Its size is compared with that of the first image, and with the memory that all of them will take,
-    before its pixels are unpacked.
-    """
-    from PIL import Image
-
-    with (
-        parsing(path, "cannot be read as an image"),
-        open_regular(path, _LARGEST_FILE) as stream,
-        # In memory: Pillow asks for pieces as long as the image says, and a file allocates them first.
-        Image.open(io.BytesIO(stream.read()), formats=_FORMATS) as picture,
-    ):
-        width, height = picture.size
-        if before and (height, width) != before[0].shape[:2]:
-            raise UserError(
-                f"{path}: {width} x {height} pixels, but {paths[0]} has {before[0].shape[1]} x "
-                f"{before[0].shape[0]}; expected images of one size"
-            )
-        if width * height > _MOST_PIXELS:
-            raise UserError(
-                f"{path}: {width} x {height} pixels, allowed are at most {_MOST_PIXELS} per image"
-            )
-        check_memory(3 * width * height * len(paths), f"{len(paths)} images like {path}")
-        if picture.mode not in (*_GRAY, *_COLOR):
-            raise UserError(f"{path}: pixels of kind '{picture.mode}', expected 8 bits per channel")
-        return np.array(picture.convert("L" if picture.mode in _GRAY else "RGB"))

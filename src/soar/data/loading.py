@@ -11,24 +11,38 @@ from torch import Tensor
 from soar import randomness
 from soar.data import catalog
 from soar.data.dataset import Dataset, Split
+from soar.data.decoding import Framing
 from soar.errors import UserError
 
 LARGEST_VALIDATION = 5000
 
 
-def load(name: str, *, root: Path | None = None, validation: int | None = None, seed: int = 0) -> Dataset:
-    """Load a dataset into memory.
+def load(
+    name: str,
+    *,
+    root: Path | None = None,
+    validation: int | None = None,
+    seed: int = 0,
+    resize: int | None = None,
+    crop: int | None = None,
+) -> Dataset:
+    """Load a dataset: its labels, and its images where they take no more than 256 MiB.
+
+    Larger ones stay in their files, and batches are read from there.
 
     Examples are in the order of the files, unless these list one class after the other: then they are mixed,
     always in the same way.
 
     Args:
         name: "fashion-mnist-sample" (in the package), "cifar10", "svhn", "fashion-mnist",
-            "folder:DIR" or "FILE.npz"
+            "FILE.npz", "folder:DIR", "npy:DIR", "webdataset:DIR", "datasets:DIR", or
+            "package.module:callable", a function that returns PyTorch datasets
         root: the folder with the datasets that were fetched; else the environment variable
             SOAR_DATA, else the user's cache
         validation: how many training examples to hold out; a tenth, at most 5,000, when None
         seed: determines which ones
+        resize: scale images in files so that their shorter sides have this length
+        crop: then cut a square with this side out of the middle
 
     Raises:
         UserError: no such dataset, a malformed file, or an impossible `validation`
@@ -37,7 +51,8 @@ def load(name: str, *, root: Path | None = None, validation: int | None = None, 
     >>> len(data.train), len(data.validation), len(data.test), data.shape
     (9000, 1000, 2000, (1, 28, 28))
     """
-    found = catalog.read(name, root)
+    framing = None if resize is None and crop is None else Framing(resize, crop)
+    found = catalog.read(name, root, framing)
     train = _mixed(found.train)
     if validation is None:
         validation = min(len(train) // 10, LARGEST_VALIDATION)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soar.data.dataset import Dataset, Pixels, Split, class_names, from_files, labeled
+from soar.data.dataset import Dataset, Split, class_names, from_files, labeled
 from soar.data.files import check_memory, memory_limit, open_regular, parsing
+from soar.data.pictures import Pixels
 from soar.errors import UserError, printable
 
 _CHANNELS = (1, 3)
@@ -42,11 +43,11 @@ def read(path: Path) -> Dataset:
                 "expected x_train, y_train, x_test, y_test"
             )
     images = {part: _images(arrays[f"x_{part}"], f"{path}: x_{part}") for part in parts}
-    labels = {part: _labels(arrays[f"y_{part}"], f"{path}: y_{part}") for part in parts}
+    labels = {part: whole_numbers(arrays[f"y_{part}"], f"{path}: y_{part}") for part in parts}
     first, last = (images[parts[place]].shape[1:] for place in (0, -1))
     if first != last:
         raise UserError(f"{path}: x_train has images of shape {first}, x_test of {last}")
-    classes = _classes(arrays.get("classes"), list(labels.values()), path)
+    classes = classes_of(arrays.get("classes"), list(labels.values()), path)
 
     def pair(part: str) -> Split:
         where = f"{path}: y_{part}"
@@ -79,6 +80,19 @@ def _load(path: Path) -> tuple[dict[str, NDArray[Any]], list[str]]:
 
 def _images(pixels: NDArray[Any], where: str) -> Pixels:
     """Bring images to (N, channels, height, width)."""
+    return np.ascontiguousarray(in_layout(pixels, where))
+
+
+def in_layout(pixels: NDArray[Any], where: str) -> Pixels:
+    """Return a view of images of shape (N, channels, height, width).
+
+    Args:
+        pixels: an array in one of the layouts that `read` takes
+        where: the file, for messages
+
+    Raises:
+        UserError: it is not of bytes, or of another shape
+    """
     if pixels.dtype != np.uint8:
         raise UserError(f"{where}: got {pixels.dtype}, expected uint8 with pixels from 0 to 255")
     if pixels.ndim == 3:
@@ -89,17 +103,27 @@ def _images(pixels: NDArray[Any], where: str) -> Pixels:
             f"{where}: got shape {pixels.shape}, expected (N, height, width), (N, height, width, "
             "channels) or (N, channels, height, width) with 1 or 3 channels"
         )
-    return np.ascontiguousarray(pixels if is_first else pixels.transpose(0, 3, 1, 2))
+    return pixels if is_first else pixels.transpose(0, 3, 1, 2)
 
 
-def _labels(labels: NDArray[Any], where: str) -> NDArray[Any]:
+def whole_numbers(labels: NDArray[Any], where: str) -> NDArray[Any]:
+    """Return labels as a vector of integers.
+
+    Raises:
+        UserError: they are not
+    """
     is_column = labels.ndim == 2 and labels.shape[1] == 1
     if labels.dtype.kind not in "iu" or not (labels.ndim == 1 or is_column):
         raise UserError(f"{where}: got {labels.dtype} of shape {labels.shape}, expected N whole numbers")
     return labels.reshape(-1)
 
 
-def _classes(named: NDArray[Any] | None, labels: list[NDArray[Any]], path: Path) -> tuple[str, ...]:
+def classes_of(named: NDArray[Any] | None, labels: list[NDArray[Any]], path: Path) -> tuple[str, ...]:
+    """Return the names of classes, or their numbers where they have none.
+
+    Raises:
+        UserError: the names are not text
+    """
     if named is None:
         count = 1 + max((int(part.max()) for part in labels if len(part)), default=0)
         return class_names(map(str, range(count)), str(path))

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from soar.data.dataset import Pixels
 from soar.data.files import parsing
+from soar.data.pictures import Pixels
 
 _MARK = object()
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from soar import randomness
-from soar.data.dataset import Pixels, Split
+from soar.data.dataset import Split
+from soar.data.pictures import Pixels
 from soar.errors import UserError
 
 
@@ -94,7 +95,12 @@ class Pool:
     """
 
     def __init__(self, splits: list[Split]) -> None:
-        self.sources = [split.images.numpy() for split in splits]
+        # Images that are not in memory are read when a batch needs them.
+        self.read = [
+            split.pictures.numpy().__getitem__ if isinstance(split.pictures, Tensor) else split.pictures.read
+            for split in splits
+        ]
+        self.shape = tuple(splits[0].pictures.shape[1:])
         self.labels = torch.cat([split.labels for split in splits])
         self.indices = torch.cat([split.indices for split in splits])
         self.ends = np.cumsum([len(split) for split in splits])
@@ -102,13 +108,12 @@ class Pool:
     def images(self, rows: Tensor) -> Pixels:
         """Return a copy of some images."""
         wanted, first = rows.numpy(), self.ends[0]
-        if len(self.sources) == 1:
-            only: Pixels = self.sources[0][wanted]
-            return only
-        made = np.empty((len(wanted), *self.sources[0].shape[1:]), np.uint8)
+        if len(self.read) == 1:
+            return self.read[0](wanted)
+        made = np.empty((len(wanted), *self.shape), np.uint8)
         is_first = wanted < first
-        made[is_first] = self.sources[0][wanted[is_first]]
-        made[~is_first] = self.sources[1][wanted[~is_first] - first]
+        made[is_first] = self.read[0](wanted[is_first])
+        made[~is_first] = self.read[1](wanted[~is_first] - first)
         return made
 
     def partners(self, rows: Tensor, shares: NDArray[np.float32]) -> Tensor:

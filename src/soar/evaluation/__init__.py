@@ -7,6 +7,7 @@ from soar.evaluation.certificate import Certificate
 from soar.evaluation.certify import certify
 from soar.evaluation.compare import compare, join
 from soar.evaluation.corruptions import Corruptions
+from soar.evaluation.curve import Curve
 from soar.evaluation.diagnose import diagnose
 from soar.evaluation.diagnosis import CheckResult, Diagnosis
 from soar.evaluation.evaluate import evaluate
@@ -22,6 +23,7 @@ __all__ = [
     "Certificate",
     "CheckResult",
     "Corruptions",
+    "Curve",
     "Diagnosis",
     "Note",
     "Target",

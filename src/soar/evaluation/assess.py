@@ -24,8 +24,6 @@ from soar.fuse import inference_copy
 from soar.progress import Mode, Progress
 from soar.text import percent
 
-# The engine holds what it attacks as floats, so it is given so many batches at a time, however long the data.
-_BATCHES_AT_ONCE = 16
 _SAMPLE = 4
 
 
@@ -93,7 +91,9 @@ def open_journal(target: Target, plan: Plan, path: Path) -> Journal:
         path: where to write
     """
     description = f"{[describe(one) for one in plan]} {target.threat} {target.seed} {target.data_name}"
-    return Journal(path, fingerprint(target.model, description, target.images, target.labels), current().rank)
+    return Journal(
+        path, fingerprint(target.model, description, target.pictures, target.labels), current().rank
+    )
 
 
 class Shard:
@@ -119,7 +119,7 @@ class Shard:
         self.exposed = torch.ones_like(self.robust) if spared is None else ~spared.cpu()
         self.copy = target.model
         if fast and len(target):
-            self.copy = inference_copy(target.model, target.subset(slice(_SAMPLE)).x)
+            self.copy = inference_copy(target.model, target.x[:_SAMPLE])
 
     def attack(self, planned: Planned) -> AttackResult:
         """Run one attack on the examples that the journal does not know yet."""
@@ -137,7 +137,7 @@ class Shard:
             robust[row], forward[row], backward[row], predictions[row] = known[int(target.index[row])]
         began = time.monotonic()
         with Progress(total, attack.label, target.progress, done=total - len(rows)) as bar:
-            for part in rows.split(_BATCHES_AT_ONCE * target.batch_size):
+            for part in rows.split(target.at_once):
                 outcomes = self._run(planned, part, bar, of=len(rows), left=int(robust.sum()))
                 robust[part], predictions[part] = outcomes.robust.cpu(), outcomes.predictions.cpu()
                 forward[part], backward[part] = outcomes.forward.cpu(), outcomes.backward.cpu()

@@ -15,19 +15,20 @@ from soar.evaluation.corruptions import Corruptions, corruption_table
 from soar.evaluation.diagnosis import Diagnosis, Verdict
 from soar.evaluation.files import plain_fields, read_json, tensor_of, write_json
 from soar.evaluation.interval import share_of, wilson
+from soar.evaluation.rendering import Shown
 from soar.evaluation.shapes import NoteKind as NoteKind
+from soar.evaluation.table import CLEAN as CLEAN
 from soar.evaluation.table import WORST as WORST
-from soar.evaluation.table import as_html, as_text, table
+from soar.evaluation.table import table
 from soar.threat import Threat, threat
 from soar.weights import Weights
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table
 
 KIND = "assessment"
 FORMAT, OLDEST = 5, 4
-CLEAN = "clean"
-"""what the accuracy without an attack is called; that under all attacks is called WORST"""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class AttackResult:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Assessment:
+class Assessment(Shown):
     """Outcomes of attacks on the same examples, with everything needed to repeat them."""
 
     model: str
@@ -117,12 +118,12 @@ class Assessment:
         found = f"{self.accuracy(CLEAN):.1%} clean, {self.worst_case:.1%} worst case"
         return printable(f"<Assessment: {about}: {found}>")
 
-    def __str__(self) -> str:
-        return "\n\n".join(as_text(one) for one in self._tables())
+    def __rich__(self) -> Table | Group:
+        if self.corruptions is None:
+            return table(self)
+        from rich.console import Group
 
-    def _repr_html_(self) -> str:
-        """Return the table for a notebook."""
-        return "".join(as_html(one) for one in self._tables())
+        return Group(table(self), corruption_table(self.corruptions))
 
     @property
     def names(self) -> list[str]:
@@ -245,10 +246,6 @@ class Assessment:
         return read_json(
             values.place(path, "path"), kind=KIND, version=FORMAT, oldest=OLDEST, make=Assessment.from_dict
         )
-
-    def _tables(self) -> list[Table]:
-        corrupted = [] if self.corruptions is None else [corruption_table(self.corruptions)]
-        return [table(self), *corrupted]
 
     def _result(self, name: str) -> AttackResult:
         for result in self.attacks:

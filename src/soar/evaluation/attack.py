@@ -4,29 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from soar.errors import UserError
+from soar.errors import UserError, unknown
+from soar.evaluation.curve import Curve
+from soar.evaluation.interval import share_of, wilson
+from soar.evaluation.rendering import Shown
 from soar.evaluation.suites import Plan, Wanted, resolve
+from soar.evaluation.table import CLEAN, WORST, attack_table
 from soar.evaluation.target import Target
 from soar.threat import Threat, require_threat
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Batch = Tensor | NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class AdversarialExamples:
+class AdversarialExamples(Shown):
     """What `soar.attack` returns: one adversarial image for each image, in the order they were given.
 
     All tensors are on the device of the images that were passed, and on the CPU for NumPy arrays.
     """
 
     threat: Threat
+    attacks: tuple[str, ...]
+    """the labels of the attacks, in the order in which they were run"""
     adversarial: Tensor
     """images in [0, 1], in the floating-point precision of the model, so that it sees exactly the points that
     were evaluated: the clean image where the model misclassifies it already; otherwise a point that the
@@ -49,10 +58,39 @@ class AdversarialExamples:
     def __repr__(self) -> str:
         return f"<AdversarialExamples: {self.threat}, {int(self.success.sum())} of {len(self)} misclassified>"
 
+    def __rich__(self) -> Table:
+        return attack_table(self)
+
+    @property
+    def names(self) -> list[str]:
+        """Everything that `accuracy` knows: clean and worst case, as an `Assessment` calls them."""
+        return [CLEAN, WORST]
+
     @property
     def robust_accuracy(self) -> float:
         """The share of images that are still classified correctly under the attack."""
-        return 1 - int(self.success.sum()) / len(self)
+        return self.accuracy(WORST)
+
+    def accuracy(self, name: str) -> float:
+        """Return the share of images that are classified correctly, "clean" or in the "worst case"."""
+        return share_of(self._left(name))
+
+    def interval(self, name: str) -> tuple[float, float]:
+        """Return the 95% interval of an accuracy."""
+        return wilson(int(self._left(name).sum()), len(self))
+
+    def passes(self, name: str) -> tuple[float, float]:
+        """Return the mean number of forward and backward passes per image, the clean one included."""
+        if name == CLEAN:
+            return 1.0, 0.0
+        count = max(1, len(self))
+        return int(self.forward.sum()) / count, int(self.backward.sum()) / count
+
+    def _left(self, name: str) -> Tensor:
+        """Return which images are classified correctly."""
+        if name not in self.names:
+            raise unknown("name", name, self.names, "attacked images")
+        return self.correct if name == CLEAN else ~self.success
 
 
 @overload
@@ -78,7 +116,7 @@ def attack(
     *,
     seed: int = ...,
     batch_size: int = ...,
-) -> tuple[AdversarialExamples, ...]: ...
+) -> Curve[AdversarialExamples]: ...
 
 
 def attack(
@@ -90,7 +128,7 @@ def attack(
     *,
     seed: int = 0,
     batch_size: int = 128,
-) -> AdversarialExamples | tuple[AdversarialExamples, ...]:
+) -> AdversarialExamples | Curve[AdversarialExamples]:
     """Attack a batch of images and return the adversarial ones.
 
     The result for an image depends on the model, the threat, the attack, the seed and the image's position,
@@ -133,7 +171,7 @@ def attack(
         if not isinstance(given, Tensor | np.ndarray):
             raise UserError(f"{name}: got a {type(given).__name__}, expected a tensor or a NumPy array")
     target = Target(model=model, data=(x, y), threat=threats[0], seed=seed, batch_size=batch_size)
-    found = tuple(_attacked(target, one, plan) for one in threats)
+    found = Curve(_attacked(target, one, plan) for one in threats)
     return found[0] if isinstance(threat, Threat) else found
 
 
@@ -141,7 +179,7 @@ def _attacked(target: Target, threat: Threat, plan: Plan) -> AdversarialExamples
     """Run one attack after the other, each on the images that are still classified correctly."""
     predictions = target.logits.argmax(dim=1)
     correct = predictions == target.y
-    robust, adversarial = correct.clone(), target.x.clone()
+    robust, adversarial = correct.clone(), target.x[:].clone()
     forward, backward = torch.ones_like(predictions), torch.zeros_like(predictions)
     for planned in plan:
         left = robust.nonzero()[:, 0]
@@ -151,7 +189,9 @@ def _attacked(target: Target, threat: Threat, plan: Plan) -> AdversarialExamples
         backward[left] += planned.samples * outcomes.backward
         robust[left] = outcomes.robust
     tensors = (adversarial, ~robust, predictions, correct, forward, backward)
-    return AdversarialExamples(threat, *(one.to(target.images.device) for one in tensors))
+    labels = tuple(planned.attack.label for planned in plan)
+    device = target.pictures[:0].device
+    return AdversarialExamples(threat, labels, *(one.to(device) for one in tensors))
 
 
 def as_threats(given: Threat | Sequence[Threat]) -> Sequence[Threat]:

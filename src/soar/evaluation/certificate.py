@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -12,16 +12,20 @@ from soar import values
 from soar.errors import printable
 from soar.evaluation.files import plain_fields, read_json, tensor_of, write_json
 from soar.evaluation.interval import share_of, wilson
-from soar.evaluation.table import as_html, as_text, certificate_table
+from soar.evaluation.rendering import Shown
+from soar.evaluation.table import certificate_table
 from soar.threat import Threat, threat
 from soar.weights import Weights
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 KIND = "certificate"
 FORMAT = 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Certificate:
+class Certificate(Shown):
     """Which examples are proved to be robust, with everything needed to repeat the proof."""
 
     model: str
@@ -55,12 +59,8 @@ class Certificate:
         about = f"{self.model} on {len(self)} images of {self.data}, {self.threat}, {self.method}"
         return printable(f"<Certificate: {about}: {self.accuracy:.1%} certified>")
 
-    def __str__(self) -> str:
-        return as_text(certificate_table([self]))
-
-    def _repr_html_(self) -> str:
-        """Return the table for a notebook."""
-        return as_html(certificate_table([self]))
+    def __rich__(self) -> Table:
+        return certificate_table([self])
 
     @property
     def is_smoothed(self) -> bool:

@@ -11,6 +11,7 @@ from torch import nn
 from soar.evaluation.attack import as_threats
 from soar.evaluation.certificate import Certificate
 from soar.evaluation.certification import certify_target
+from soar.evaluation.curve import Curve
 from soar.evaluation.examples import Data
 from soar.evaluation.methods import method_of
 from soar.evaluation.target import Target
@@ -50,7 +51,7 @@ def certify(
     progress: Mode = ...,
     journal: Path | None = ...,
     weights: Weights | None = ...,
-) -> tuple[Certificate, ...]: ...
+) -> Curve[Certificate]: ...
 
 
 def certify(
@@ -66,7 +67,7 @@ def certify(
     progress: Mode = "quiet",
     journal: Path | None = None,
     weights: Weights | None = None,
-) -> Certificate | tuple[Certificate, ...]:
+) -> Certificate | Curve[Certificate]:
     """Prove for which examples no perturbation within a threat changes the prediction.
 
     The certified accuracy is a lower bound of the robust accuracy; accuracy under attack is an upper bound.
@@ -89,7 +90,7 @@ def certify(
         weights: what the model was filled with, for the record
 
     Returns:
-        The certificate; for several threats a tuple of them, in their order.
+        The certificate; for several threats a `Curve` of them, a tuple in their order.
 
     Raises:
         UserError: if the data cannot be used, the model uses a function without a bound, or an attack fools a
@@ -114,4 +115,4 @@ def certify(
         weights=weights,
     )
     found = certify_target(target, threats, method_of(method), journal=journal)
-    return found[0] if isinstance(threat, Threat) else found
+    return found[0] if isinstance(threat, Threat) else Curve(found)

@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from soar.errors import UserError
+from soar.errors import UserError, printable
 from soar.evaluation.assessment import CLEAN, WORST, Assessment, AttackResult, tensors
 from soar.evaluation.corruptions import stack_corruptions
 from soar.evaluation.diagnosis import SEVERITY
 from soar.evaluation.interval import paired, share_of
+from soar.evaluation.rendering import Shown
+from soar.evaluation.table import comparison_table
+from soar.text import points
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def join(assessments: Sequence[Assessment]) -> Assessment:
@@ -72,7 +78,7 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Comparison(Shown):
     """Differences between two assessments, the worst case last."""
 
     first: str
@@ -87,6 +93,14 @@ class Comparison:
     attacks_left_out: tuple[str, ...]
     """labels of attacks that only one of them holds, or that they ran with other numbers"""
     rows: tuple[Difference, ...]
+
+    def __repr__(self) -> str:
+        worst = self.rows[-1]
+        about = f"{self.first} minus {self.second} on {self.examples} images of {self.data}, {self.threat}"
+        return printable(f"<Comparison: {about}: {points(worst.difference)} {worst.name}>")
+
+    def __rich__(self) -> Table:
+        return comparison_table(self)
 
 
 def compare(first: Assessment, second: Assessment) -> Comparison:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from soar import values
 from soar.errors import printable
 from soar.evaluation.advice import as_command, as_python
 from soar.evaluation.files import plain_fields, read_json, write_json
+from soar.evaluation.rendering import Shown
 from soar.evaluation.shapes import AdviceKind as AdviceKind
-from soar.evaluation.table import as_html, as_text, verdict_table
+from soar.evaluation.table import verdict_table
 from soar.evaluation.thresholds import SEVERITY as SEVERITY
 from soar.evaluation.thresholds import Judgment as Judgment
 from soar.evaluation.thresholds import Thresholds as Thresholds
@@ -20,6 +21,9 @@ from soar.evaluation.thresholds import Verdict as Verdict
 from soar.evaluation.thresholds import severity as severity
 from soar.threat import Threat, threat
 from soar.weights import Weights
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 KIND = "diagnosis"
 FORMAT = 4
@@ -109,7 +113,7 @@ class Check:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Diagnosis:
+class Diagnosis(Shown):
     """The checks of one model, the most severe finding first."""
 
     model: str
@@ -132,12 +136,8 @@ class Diagnosis:
         about = f"{self.model} on {self.examples} images of {self.data}, {self.threat}"
         return printable(f"<Diagnosis: {about}: {self.verdict}>")
 
-    def __str__(self) -> str:
-        return as_text(verdict_table(self))
-
-    def _repr_html_(self) -> str:
-        """Return the verdict and the checks for a notebook."""
-        return as_html(verdict_table(self))
+    def __rich__(self) -> Group:
+        return verdict_table(self)
 
     @property
     def verdict(self) -> Verdict:

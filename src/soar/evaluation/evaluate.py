@@ -13,6 +13,7 @@ from soar.evaluation.assessment import Assessment
 from soar.evaluation.attack import as_threats
 from soar.evaluation.budget import evaluate_within
 from soar.evaluation.corrupted import open_source, with_corruptions
+from soar.evaluation.curve import Curve
 from soar.evaluation.examples import Data
 from soar.evaluation.protocol import evaluate_target
 from soar.evaluation.radii import evaluate_radii
@@ -63,7 +64,7 @@ def evaluate(
     class_names: tuple[str, ...] = ...,
     weights: Weights | None = ...,
     corruptions: bool | str | Path = ...,
-) -> tuple[Assessment, ...]: ...
+) -> Curve[Assessment]: ...
 
 
 def evaluate(
@@ -84,7 +85,7 @@ def evaluate(
     weights: Weights | None = None,
     corruptions: bool | str | Path = False,
     budget: str | float | None = None,
-) -> Assessment | tuple[Assessment, ...]:
+) -> Assessment | Curve[Assessment]:
     """Attack a model and return its clean and robust accuracy, with intervals.
 
     Every attack runs alone on all examples that are correctly classified, unless its suite gives it only what
@@ -112,7 +113,7 @@ def evaluate(
         budget: a time such as "10m" or seconds; as many examples as it allows are drawn at random
 
     Returns:
-        The assessment; for several threats a tuple of them, in their order.
+        The assessment; for several threats a `Curve` of them, a tuple in their order.
 
     Raises:
         UserError: if the data, an attack or the model's outputs cannot be used
@@ -143,7 +144,7 @@ def evaluate(
         if budget is not None:
             raise UserError("budget: cannot be combined with several threats; choose one radius")
         curve = evaluate_radii(target, threats, plan, journal=journal, fast=fast, check=check)
-        return with_corruptions(curve, target, source)
+        return Curve(with_corruptions(curve, target, source))
     if budget is not None:
         found = evaluate_within(target, budget, plan, journal=journal, fast=fast, check=check)
     else:

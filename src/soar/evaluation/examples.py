@@ -17,8 +17,10 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 from torch.utils.data import Dataset as TorchDataset
 
 from soar.data import Split
+from soar.data.pictures import Pictures, select
 from soar.errors import UserError, first_line
 from soar.inputs import check_images
+from soar.prediction import as_input
 
 _AT_ONCE = 256
 _NO_IMAGES = "data: got no images, expected at least one"
@@ -31,17 +33,42 @@ _REPEATS, _AT_LEAST = 10, 1000
 
 @dataclass(frozen=True)
 class LabeledImages:
-    """Examples in memory.
+    """Examples to evaluate.
 
     Args:
-        images: uint8, or float in [0, 1]
+        pictures: the images, uint8 or float in [0, 1], in memory or read when indexed
         labels: true classes
         index: the identity of each example
     """
 
-    images: Tensor
+    pictures: Tensor | Pictures
     labels: Tensor
     index: Tensor
+
+    @property
+    def images(self) -> Tensor:
+        """All images in memory; those that are in files are read at each call."""
+        return self.pictures[:]
+
+    def subset(self, rows: Tensor | slice) -> LabeledImages:
+        """Return some examples, in the order of `rows`."""
+        return LabeledImages(select(self.pictures, rows), self.labels[rows], self.index[rows])
+
+
+class Inputs:
+    """Images as a model takes them, float in [0, 1], made of those that are indexed.
+
+    Args:
+        images: uint8, or float in [0, 1]
+        device: of the model
+        dtype: of the model
+    """
+
+    def __init__(self, images: Tensor | Pictures, device: torch.device, dtype: torch.dtype) -> None:
+        self._images, self._device, self._dtype = images, device, dtype
+
+    def __getitem__(self, rows: Tensor | slice | int) -> Tensor:
+        return as_input(self._images[rows], self._device, self._dtype)
 
 
 Data = (
@@ -54,9 +81,10 @@ Data = (
 
 
 def gather(data: Data) -> LabeledImages:
-    """Read examples of any kind into memory.
+    """Take examples of any kind.
 
-    All examples are held in memory, so that each attack gets the same pixels. Examples are identified by
+    All attacks get the same pixels: examples of a PyTorch dataset or loader are held in memory, those of a
+    split are where it has them. Examples are identified by
     their position, which decides their random numbers; a loader that shuffles is therefore refused. While a
     dataset is read, the global generators of Python, NumPy and PyTorch are seeded, and restored afterward:
     random transforms give the same pixels at every call.
@@ -74,7 +102,7 @@ def gather(data: Data) -> LabeledImages:
     if isinstance(data, LabeledImages):
         return data
     if isinstance(data, Split):
-        found = LabeledImages(data.images, data.labels, data.indices)
+        found = LabeledImages(data.pictures, data.labels, data.indices)
     elif isinstance(data, DataLoader | TorchDataset):
         found = _numbered(*_loaded(data))
     elif isinstance(data, tuple) and len(data) == 2 and all(isinstance(x, Tensor | np.ndarray) for x in data):
@@ -85,7 +113,8 @@ def gather(data: Data) -> LabeledImages:
             f"data: got {got or type(data).__name__}, expected a split such as"
             " soar.data.load('cifar10').test, a pair (images, labels), or a torch Dataset or DataLoader"
         )
-    check_images(found.images, found.labels)
+    if isinstance(found.pictures, Tensor):
+        check_images(found.pictures, found.labels)
     if not len(found.labels):
         raise UserError(_NO_IMAGES)
     return found

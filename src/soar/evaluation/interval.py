@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -112,3 +113,28 @@ def average(numbers: Tensor) -> tuple[float, float, float]:
     if len(values) > 1:
         half = _Z * float(values.std()) / math.sqrt(len(values))
     return middle, middle - half, middle + half
+
+
+def is_tied(low: float, high: float) -> bool:
+    """Return whether a difference with this 95% interval cannot be told apart from 0."""
+    return low <= 0 <= high
+
+
+def leading(shares: Sequence[float], difference: Callable[[int, int], tuple[float, float]]) -> list[int]:
+    """Return the positions of the highest share and of all that are tied with it, the highest first.
+
+    Only a position that is alone may be called the best.
+
+    Args:
+        shares: what is compared; none gives none
+        difference: the 95% interval of the share at one position minus that at another
+
+    >>> ends = {(1, 0): (-0.01, 0.05), (1, 2): (0.3, 0.4)}
+    >>> leading([0.60, 0.62, 0.27], lambda one, other: ends[one, other])
+    [1, 0]
+    """
+    if not shares:
+        return []
+    top = max(range(len(shares)), key=shares.__getitem__)
+    others = (place for place in range(len(shares)) if place != top)
+    return [top, *(place for place in others if is_tied(*difference(top, place)))]

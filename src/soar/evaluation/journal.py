@@ -14,7 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from soar.attacks import Outcomes
+from soar.data.pictures import Pictures
 from soar.errors import reason_of
+
+_AT_ONCE = 1024
+"""rows of a tensor that are read at once"""
 
 
 class Row(NamedTuple):
@@ -26,7 +30,7 @@ class Row(NamedTuple):
     predictions: int
 
 
-def fingerprint(model: nn.Module, description: str, images: Tensor, labels: Tensor) -> str:
+def fingerprint(model: nn.Module, description: str, images: Tensor | Pictures, labels: Tensor) -> str:
     """Return a digest of everything that decides outcomes: weights, data and a description of the rest.
 
     Args:
@@ -39,7 +43,9 @@ def fingerprint(model: nn.Module, description: str, images: Tensor, labels: Tens
     tensors = {**model.state_dict(), "images": images, "labels": labels}
     for name, value in sorted(tensors.items()):
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        for start in range(0, len(value) if value.ndim else 1, _AT_ONCE):
+            part = value[start : start + _AT_ONCE] if value.ndim else value
+            digest.update(part.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 

@@ -1,24 +1,27 @@
-"""Assessments, certificates and diagnoses as tables: for the terminal, as plain text and as HTML."""
+"""Results as tables: assessments, attacked batches, certificates, comparisons and diagnoses."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from soar.errors import printable
-from soar.text import interval, percent
+from soar.text import interval, percent, points
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group, RenderableType
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     from soar.evaluation.assessment import Assessment
+    from soar.evaluation.attack import AdversarialExamples
     from soar.evaluation.bracket import Bracket
     from soar.evaluation.certificate import Certificate
+    from soar.evaluation.compare import Comparison
     from soar.evaluation.diagnosis import Diagnosis, Verdict
 
+CLEAN = "clean"
+"""what the accuracy without an attack is called"""
 WORST = "worst case"
 """what the accuracy under all attacks is called"""
 STYLES: dict[Verdict, str] = {
@@ -36,11 +39,9 @@ MEANING: dict[Verdict, str] = {
 _PROVED = "certified: no perturbation within the threat changes the prediction; no attack leaves less"
 _SMOOTHED = "certified: the smoothed model, not the model itself, keeps its prediction within the threat"
 
+_PASSES = "forward and backward: passes per image"
 # Room for the longest verdict.
 _INDENT = 13
-# Wide enough for every column of a table; a fixed width gives the same text on every machine.
-_WIDTH = 110
-_PRE = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}</pre>'
 
 
 def table(assessment: Assessment, certificate: Certificate | None = None) -> Table:
@@ -50,29 +51,16 @@ def table(assessment: Assessment, certificate: Certificate | None = None) -> Tab
         assessment: what attacks found
         certificate: what is certified for the same model and threat, for the row below
     """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     title = f"{assessment.model} on {len(assessment)} images of {assessment.data}, {assessment.threat}"
-    caption = "forward and backward: passes per image"
+    caption = [_PASSES]
     cumulative = {result.label for result in assessment.attacks if result.survivors_only}
     if cumulative:
-        caption += "\n* on what earlier attacks have left; the accuracy is what is left then"
+        caption.append("* on what earlier attacks have left; the accuracy is what is left then")
     if certificate is not None:
-        caption += f"\ncertified: on {len(certificate)} images, no perturbation changes the prediction"
+        caption.append(f"certified: on {len(certificate)} images, no perturbation changes the prediction")
     if assessment.protocol:
-        caption += f"\n{assessment.protocol}"
-    made = Table(
-        box=box.SIMPLE_HEAD,
-        title=_as_it_is(title, "table.title"),
-        title_justify="left",
-        caption=Text(caption, "table.caption"),
-        caption_justify="left",
-    )
-    made.add_column("attack")
-    for heading in ("accuracy", "95% interval", "forward", "backward", "seconds"):
-        made.add_column(heading, justify="right")
+        caption.append(assessment.protocol)
+    made = _begun(title, caption, "attack", "accuracy", "95% interval", "forward", "backward", "seconds")
     seconds = {result.label: result.seconds for result in assessment.attacks}
     for name in assessment.names:
         forward, backward = assessment.passes(name)
@@ -92,30 +80,51 @@ def table(assessment: Assessment, certificate: Certificate | None = None) -> Tab
     return made
 
 
-def curve(assessments: Sequence[Assessment], certificates: Sequence[Certificate] = ()) -> Table:
-    """Return a table of robust accuracy over the radius, of assessments of one model on the same images.
+def attack_table(found: AdversarialExamples) -> Table:
+    """Return a table of an attacked batch: clean and worst case, with intervals and passes."""
+    title = f"{len(found)} images, {found.threat}, {' and '.join(found.attacks)}"
+    made = _begun(title, [_PASSES], "attack", "accuracy", "95% interval", "forward", "backward")
+    for name in found.names:
+        shares = percent(found.accuracy(name)), interval(*found.interval(name))
+        passes = [f"{count:.1f}" for count in found.passes(name)]
+        made.add_row(name, *shares, *passes, style="bold" if name == WORST else "")
+    return made
+
+
+def curve(
+    results: Sequence[Assessment] | Sequence[AdversarialExamples], certificates: Sequence[Certificate] = ()
+) -> Table:
+    """Return a table of robust accuracy over the radius, of results of one model on the same images.
 
     Args:
-        assessments: each at another radius
+        results: each at another radius
         certificates: what is certified at some of these radii
     """
-    from rich import box
-    from rich.table import Table
-
-    made = Table(box=box.SIMPLE_HEAD, title="Robust accuracy over the radius", title_justify="left")
-    made.add_column("threat")
-    for heading in ("accuracy", "95% interval", "forward", "backward"):
-        made.add_column(heading, justify="right")
-    first = assessments[0]
-    if certificates:
-        made.add_column("certified", justify="right")
-    made.add_row("none", percent(first.accuracy("clean")), interval(*first.interval("clean")), "1.0", "0.0")
+    headings = ("threat", "accuracy", "95% interval", "forward", "backward")
+    made = _begun("Robust accuracy over the radius", (), *headings, *(["certified"] if certificates else []))
+    first = results[0]
+    made.add_row("none", percent(first.accuracy(CLEAN)), interval(*first.interval(CLEAN)), "1.0", "0.0")
     certified = {one.threat: percent(one.accuracy) for one in certificates}
-    for one in sorted(assessments, key=lambda one: one.threat.eps):
+    rows: list[Assessment | AdversarialExamples] = [*results]
+    for one in sorted(rows, key=lambda one: one.threat.eps):
         forward, backward = one.passes(WORST)
-        accuracy = percent(one.worst_case), interval(*one.interval(WORST))
+        accuracy = percent(one.accuracy(WORST)), interval(*one.interval(WORST))
         proved = [certified.get(one.threat, "")] if certificates else []
         made.add_row(str(one.threat), *accuracy, f"{forward - 1:.1f}", f"{backward:.1f}", *proved)
+    return made
+
+
+def comparison_table(found: Comparison) -> Table:
+    """Return a table of two models on the same images: each attack, worst case last, with the difference."""
+    title = f"{found.first} minus {found.second} on {found.examples} images of {found.data}, {found.threat}"
+    left_out = [f"{found.left_out} images"] if found.left_out else []
+    left_out += found.attacks_left_out
+    caption = [f"left out, because only one of them has it: {', '.join(left_out)}"] if left_out else ()
+    made = _begun(title, caption, "attack", "first", "second", "difference", "95% interval")
+    for row in found.rows:
+        style = "bold" if row.name == WORST else ""
+        shares = percent(row.first), percent(row.second), points(row.difference)
+        made.add_row(_as_it_is(row.name), *shares, interval(row.low, row.high), style=style)
     return made
 
 
@@ -126,32 +135,15 @@ def certificate_table(certificates: Sequence[Certificate], brackets: Sequence[Br
         certificates: of one model on the same images, each at another radius
         brackets: what attacks have left at some of these radii
     """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     first = certificates[0]
     attacked = {str(one.threat): _attacked(one, len(first)) for one in brackets}
-    caption = f"{_SMOOTHED if first.is_smoothed else _PROVED}\nclean accuracy {percent(first.clean_accuracy)}"
+    clean = f"clean accuracy {percent(first.clean_accuracy)}"
     if attacked:
-        caption += "; attacked: what all attacks on record have left, no more than this is robust"
+        clean += "; attacked: what all attacks on record have left, no more than this is robust"
+    caption = (_SMOOTHED if first.is_smoothed else _PROVED, clean)
     title = f"{first.model} on {len(first)} images of {first.data}, {first.method}"
-    made = Table(
-        box=box.SIMPLE_HEAD,
-        title=_as_it_is(title, "table.title"),
-        title_justify="left",
-        caption=Text(caption, "table.caption"),
-        caption_justify="left",
-    )
-    made.add_column("threat")
-    for heading in (
-        "certified",
-        "95% interval",
-        *(["attacked"] if attacked else []),
-        "seconds",
-        "CPU seconds",
-    ):
-        made.add_column(heading, justify="right")
+    beside = ["attacked"] if attacked else []
+    made = _begun(title, caption, "threat", "certified", "95% interval", *beside, "seconds", "CPU seconds")
     for one in sorted(certificates, key=lambda one: one.threat.eps):
         made.add_row(
             str(one.threat),
@@ -218,23 +210,23 @@ def verdict_table(found: Diagnosis, target: str = "", sources: Sequence[str] = (
     return Group(*lines)
 
 
-def as_text(renderable: RenderableType) -> str:
-    """Return a table as plain text without colors."""
-    return "\n".join(line.rstrip() for line in _recorded(renderable).export_text().splitlines()).strip("\n")
+def _begun(title: str, caption: Sequence[str], first: str, *others: str) -> Table:
+    """Return a table without rows, with lines below; the first column is text, the others are numbers."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
 
-
-def as_html(renderable: RenderableType) -> str:
-    """Return a table as a piece of HTML that needs no style sheet, script or font."""
-    return _recorded(renderable).export_html(inline_styles=True, code_format=_PRE)
-
-
-def _recorded(renderable: RenderableType) -> Console:
-    from rich.console import Console
-
-    # Inside a notebook a console would otherwise show what it prints, besides recording it.
-    console = Console(file=io.StringIO(), record=True, width=_WIDTH, force_jupyter=False, color_system=None)
-    console.print(renderable)
-    return console
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        title=_as_it_is(title, "table.title"),
+        title_justify="left",
+        caption=Text("\n".join(map(printable, caption)), "table.caption") if caption else None,
+        caption_justify="left",
+    )
+    made.add_column(first)
+    for heading in others:
+        made.add_column(heading, justify="right")
+    return made
 
 
 def _as_it_is(text: str, style: str = "") -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,12 +15,13 @@ from torch import Tensor, nn
 from soar import values
 from soar.attacks import Attack, Outcomes, run
 from soar.attacks.engine import Listener
+from soar.data.pictures import Pictures
 from soar.data.unverified import SUFFIX
 from soar.errors import UserError
-from soar.evaluation.examples import Data, LabeledImages, gather
+from soar.evaluation.examples import Data, Inputs, gather
 from soar.inputs import check_batch_size
 from soar.model_state import placement, probing, require_module
-from soar.prediction import as_input, checked_logits, logits_of, predict
+from soar.prediction import checked_logits, logits_of, predict
 from soar.progress import Mode
 from soar.threat import Threat, require_threat
 from soar.weights import Weights
@@ -27,6 +29,10 @@ from soar.weights import Weights
 if TYPE_CHECKING:
     from soar.data import Dataset, Split
     from soar.runs import Run
+
+
+_BATCHES_AT_ONCE = 16
+_NUMBERS_AT_ONCE = 32 << 20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,8 +141,13 @@ class Target:
         return len(self.labels)
 
     @property
+    def pictures(self) -> Tensor | Pictures:
+        """The images as they were given: uint8, or float in [0, 1]; perhaps in files until indexed."""
+        return gather(self.data).pictures
+
+    @property
     def images(self) -> Tensor:
-        """The images as they were given: uint8, or float in [0, 1]."""
+        """All of them in memory; those that are in files are read at each call."""
         return gather(self.data).images
 
     @property
@@ -154,10 +165,10 @@ class Target:
         """Where the model is."""
         return placement(self.model)[0]
 
-    @cached_property
-    def x(self) -> Tensor:
+    @property
+    def x(self) -> Inputs:
         """The images as the model takes them: float in [0, 1], on its device, in its precision."""
-        return as_input(self.images, *placement(self.model))
+        return Inputs(self.pictures, *placement(self.model))
 
     @cached_property
     def y(self) -> Tensor:
@@ -171,7 +182,8 @@ class Target:
         Raises:
             UserError: if they are not one row of finite logits for each image, or a label is not a class
         """
-        found = self.predict(self.images)
+        parts = [self.predict(self.pictures[rows]) for rows in torch.arange(len(self)).split(self.at_once)]
+        found = torch.cat(parts) if parts else self.predict(self.images)
         if not len(self):
             return found
         classes = checked_logits(found, len(self)).shape[1]
@@ -206,13 +218,20 @@ class Target:
             rows: positions among the examples, a flag for each of them, or a slice
         """
         rows = rows if isinstance(rows, slice) else rows.cpu()
-        some = LabeledImages(self.images[rows], self.labels[rows], self.index[rows])
-        return replace(self, data=some)
+        return replace(self, data=gather(self.data).subset(rows))
+
+    @property
+    def at_once(self) -> int:
+        """How many images are held as floats at once, with the points of an attack."""
+        batches = _NUMBERS_AT_ONCE // max(1, self.batch_size * math.prod(self.pictures.shape[1:]))
+        return self.batch_size * min(max(1, batches), _BATCHES_AT_ONCE)
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Yield images as the model takes them, their classes and their index, all on the model's device."""
-        parts = (self.x, self.y, self.index.to(self.device))
-        return zip(*(part.split(self.batch_size) for part in parts), strict=True)
+        index = self.index.to(self.device)
+        for rows in torch.arange(len(self)).split(self.batch_size):
+            part = slice(int(rows[0]), int(rows[-1]) + 1)
+            yield self.x[part], self.y[part], index[part]
 
     def attack(
         self,
@@ -245,7 +264,7 @@ class Target:
             attacked,
             attack,
             threat or self.threat,
-            self.images[rows],
+            self.pictures[rows],
             self.labels[rows],
             index=self.index[rows],
             goal=goal,

@@ -75,7 +75,8 @@ def gather(
         title=experiment.title,
         scale=experiment.scale,
         seeds=experiment.seeds,
-        examples=max((one.examples for one in measurements), default=0),
+        # Numbers that training itself has written are not of these images.
+        examples=max((one.examples for one in measurements if one.kind != RECORD), default=0),
         data=_data(experiment),
         split=_split(experiment),
         unit=experiment.unit,

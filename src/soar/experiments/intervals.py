@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from soar.evaluation.interval import average, paired
-from soar.experiments.result import Cell
+from soar.evaluation.interval import average, leading, paired
+from soar.experiments.result import Cell, Result
 
 # 97.5% of Student's distribution lie below these, for 1 to 10 degrees of freedom.
 _STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
@@ -83,6 +83,23 @@ def difference(one: Cell, other: Cell, *, same_networks: bool = False) -> Estima
     else:
         spread = _spread(one.values, other.values)
     return _around(one.ours - other.ours, first.value - first.low, first.high - first.value, spread)
+
+
+def leaders(result: Result, column: str) -> list[str]:
+    """Return the row with the highest number of a column and all rows tied with it, the highest first.
+
+    Args:
+        result: a table
+        column: one of its columns; rows without a number there are left out
+    """
+    cells = {row: cells[column] for row, cells in result.rows.items() if column in cells}
+    known = [(row, cell, cell.ours) for row, cell in cells.items() if cell.ours is not None]
+
+    def apart(one: int, other: int) -> tuple[float, float]:
+        found = difference(known[one][1], known[other][1])
+        return found.low, found.high
+
+    return [known[place][0] for place in leading([value for _, _, value in known], apart)]
 
 
 def _first(cell: Cell) -> Estimate:

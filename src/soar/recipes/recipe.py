@@ -35,7 +35,11 @@ class DataSection:
     """The dataset and its augmentation."""
 
     name: str
-    """A dataset of `soar data list`, folder:PATH or FILE.npz."""
+    """A dataset of `soar data list`, your own such as folder:DIR, or package.module:callable."""
+    resize: Annotated[int, Meta(ge=1)] | None = None
+    """Scale images in files so that their shorter sides have so many pixels; needs `crop`."""
+    crop: Annotated[int, Meta(ge=1)] | None = None
+    """Cut a square of so many pixels out of the middle of images in files, which may then differ in size."""
     validation: Annotated[int, Meta(ge=0)] | None = None
     """Training examples held out to choose the best checkpoint; a tenth, at most 5,000, by default."""
     crop_padding: Annotated[int, Meta(ge=0)] = 0

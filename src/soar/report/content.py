@@ -67,6 +67,8 @@ class RunContent:
     """accuracy under common corruptions, where it was measured"""
     bracket_by_eps: tuple[Curve, ...] = ()
     """accuracy under attack and certified accuracy on the same images; empty without certificates"""
+    bracket_examples: int = 0
+    """how many examples these two were measured on"""
 
     @property
     def verdict(self) -> VerdictText:

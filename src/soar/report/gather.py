@@ -76,7 +76,7 @@ def gather(
     # Everything that decides the measurements, weights included.
     about = f"{__version__} {target.data_name} {target.index.tolist()} {target.threat} {target.seed}"
     cache = ReportCache(
-        run.path / FOLDER, fingerprint(target.model, about, target.images, target.labels), say
+        run.path / FOLDER, fingerprint(target.model, about, target.pictures, target.labels), say
     )
     quick = replace(target, model=inference_copy(target.model, target.x[:4]))
     found = find_assessment(run.path, target, say) or _assess(run, target, say)
@@ -84,6 +84,7 @@ def gather(
     certificates = find_certificates(run.path, target, say)
     brackets = [bracket(one, found) for one in certificates]
     breaks = _breaking_radii(quick, cache)
+    both, both_examples = bracket_curves(breaks[WORST], target, certificates)
     metrics = read_metrics(run.path / "metrics.jsonl")
     environment = _environment(run.path / "environment.json", say)
     return RunContent(
@@ -114,7 +115,8 @@ def gather(
         certificates=tuple(certificates),
         corruptions=_corruptions(run.path, target, found),
         bracket=next((one for one in brackets if one is not None), None),
-        bracket_by_eps=bracket_curves(breaks[WORST], target, certificates),
+        bracket_by_eps=both,
+        bracket_examples=both_examples,
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from soar.evaluation.diagnosis import Verdict
 from soar.evaluation.table import MEANING
+from soar.threat import Threat
 
 if TYPE_CHECKING:
     from soar.report.content import RunContent
@@ -64,7 +65,7 @@ def embedded(value: Any, **attributes: Attribute) -> Html:
 
 
 def section(name: str, title: str, *content: Child, lead: Child = None) -> Html:
-    """Return a section of the page.
+    """Return a section of the page, which can be folded up.
 
     Args:
         name: its place in addresses, such as "gallery"
@@ -74,12 +75,18 @@ def section(name: str, title: str, *content: Child, lead: Child = None) -> Html:
     """
     heading = tag("h2", title, id=f"{name}-title")
     opening = None if lead is None else tag("p", lead, class_="lead")
-    return tag("section", heading, opening, *content, id=name, aria_labelledby=f"{name}-title")
+    folded = tag("details", tag("summary", heading), opening, *content, class_="fold", open=True)
+    return tag("section", folded, id=name, aria_labelledby=f"{name}-title")
 
 
 def missing(*text: Child) -> Html:
     """Return a note on something that was not measured, and how to get it."""
     return tag("p", *text, class_="missing")
+
+
+def whole(threat: Threat) -> Html:
+    """Return a threat, whose norm and eps stay on one line."""
+    return tag("span", str(threat), class_="whole")
 
 
 def mark(kind: Kind, text: str) -> Html:
@@ -107,14 +114,21 @@ def panels(name: str, runs: Sequence[RunContent], draw: Callable[[int, RunConten
     made = []
     for place, run in enumerate(runs):
         heading = tag("h3", run.name, " ", mark(run.verdict.kind, run.verdict.text), class_="panel-title")
-        made.append(tag("div", heading, draw(place, run), class_="panel", id=f"{name}-run-{place}"))
+        found = draw(place, run)
+        made.append(tag("div", heading, found, class_="panel", id=f"{name}-run-{place}", data_run=place))
     # The heading of a single run would repeat what the reader knows; it is kept for screen readers.
     kind = "panels" if len(runs) > 1 else "single"
     return tag("div", *made, class_=kind, data_label=f"Run shown under {name}")
 
 
 def table(
-    head: Html, rows: Sequence[Html], *, caption: str, foot: Html | None = None, kind: str = ""
+    head: Html,
+    rows: Sequence[Html],
+    *,
+    caption: str,
+    foot: Html | None = None,
+    kind: str = "",
+    below: Html | None = None,
 ) -> Html:
     """Return a table that can be sorted, and that scrolls by itself where the screen is narrow.
 
@@ -124,16 +138,18 @@ def table(
         caption: what it shows
         foot: rows that stay at the end however the rest is sorted
         kind: further classes
+        below: what stands under it, such as a link that saves it
     """
     made = tag(
         "table",
-        tag("caption", caption),
+        tag("caption", tag("span", caption)),
         tag("thead", head),
         tag("tbody", *rows),
         None if foot is None else tag("tfoot", foot),
         class_=f"sortable {kind}".strip(),
     )
-    return tag("div", made, class_="scroll", tabindex=0, role="region", aria_label=caption)
+    scroll = tag("div", made, class_="scroll", tabindex=0, role="region", aria_label=caption)
+    return tag("div", scroll, below, class_="tabled")
 
 
 def heading(text: Child, *, kind: str = "", **attributes: str | int) -> Html:
@@ -141,25 +157,48 @@ def heading(text: Child, *, kind: str = "", **attributes: str | int) -> Html:
     return tag("th", text, scope="col", class_=f"sorts {kind}".strip(), **attributes)
 
 
-def cell(text: Child, *, sort: float | str | None = None, kind: str | None = None) -> Html:
-    """Return a cell of a table; `sort` is the key for sorting."""
-    return tag("td", text, data_sort=sort, class_=kind)
+def cell(
+    text: Child,
+    *,
+    sort: float | str | None = None,
+    kind: str | None = None,
+    under: str | None = None,
+    run: int | None = None,
+) -> Html:
+    """Return a cell of a table.
+
+    Args:
+        text: its content
+        sort: the key for sorting
+        kind: further classes
+        under: its heading, repeated beside it where a phone shows a row as a list
+        run: the position of the run that it belongs to, with which it is hidden
+    """
+    return tag("td", text, data_sort=sort, class_=kind, data_under=under, data_run=run)
 
 
-def row(name: str, *cells: Html, label: Child = None) -> Html:
-    """Return a row of a table that begins with a name; `label` is what to show in its place."""
-    return tag("tr", tag("th", label or name, scope="row", data_sort=name), *cells)
+def row(name: str, *cells: Html, label: Child = None, run: int | None = None) -> Html:
+    """Return a row of a table that begins with a name.
+
+    Args:
+        name: by which the table is sorted
+        cells: the others
+        label: what to show in place of the name
+        run: the position of the run that it belongs to, with which it is hidden
+    """
+    return tag("tr", tag("th", label or name, scope="row", data_sort=name), *cells, data_run=run)
 
 
 def bar(share: float, kind: str = "") -> Html:
     """Draw a share as a bar."""
-    width = f"width:{100 * min(1.0, max(0.0, share)):.1f}%"
-    return tag("span", tag("span", style=width), class_=f"bar {kind}".strip(), aria_hidden="true")
+    share = min(1.0, max(0.0, share))
+    style = f"width:{100 * share:.1f}%;--share:{share:.3f}"
+    return tag("span", tag("span", style=style), class_=f"bar {kind}".strip(), aria_hidden="true")
 
 
-def chart(drawing: str, kind: str = "") -> Html:
-    """Return an SVG chart in a figure."""
-    return tag("figure", Html(drawing), class_=f"chart {kind}".strip())
+def chart(drawing: str, kind: str = "", *, run: int | None = None) -> Html:
+    """Return an SVG chart in a figure, hidden with a run if it shows only that one."""
+    return tag("figure", Html(drawing), class_=f"chart {kind}".strip(), data_run=run)
 
 
 def _attribute(key: str, value: Attribute) -> str:

@@ -10,7 +10,8 @@ from importlib import resources
 from soar import __version__
 from soar.report.content import RunContent
 from soar.report.drawing.charts import PALETTE
-from soar.report.markup import Html, tag
+from soar.report.drawing.lines import series
+from soar.report.markup import Html, tag, whole
 from soar.report.sections import (
     attacks,
     classes,
@@ -81,7 +82,8 @@ def _head(title: str, script: Html) -> Html:
 
 
 def _masthead(runs: Sequence[RunContent], title: str) -> Html:
-    tasks = dict.fromkeys(f"{run.assessment.data}, {run.assessment.threat}" for run in runs)
+    tasks = dict.fromkeys((run.assessment.data, run.assessment.threat) for run in runs)
+    parts = [piece for data, threat in tasks for piece in ("; ", f"{data}, ", whole(threat))][1:]
     count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
     links = [
         tag("a", name, href=f"#{place}")
@@ -96,10 +98,25 @@ def _masthead(runs: Sequence[RunContent], title: str) -> Html:
             tag("button", "Dark", type="button", id="theme", hidden=True),
             class_="top",
         ),
-        tag("p", f"{count} on {'; '.join(tasks)}", class_="lead"),
+        tag("p", f"{count} on ", *parts, class_="lead"),
         tag("nav", *links, aria_label="Sections"),
+        _chooser(runs) if len(runs) > 1 else None,
         class_="masthead",
     )
+
+
+def _chooser(runs: Sequence[RunContent]) -> Html:
+    """Draw a box to hide each run, with its color in charts of several runs; a script shows them."""
+    boxes = [
+        tag(
+            "label",
+            tag("input", type="checkbox", value=place, checked=True, autocomplete="off"),
+            tag("span", class_="swatch", style=f"background:{series(place)}", aria_hidden="true"),
+            run.name,
+        )
+        for place, run in enumerate(runs)
+    ]
+    return tag("fieldset", tag("legend", "Show"), *boxes, id="runs", hidden=True)
 
 
 def _palette() -> Html:

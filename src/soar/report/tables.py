@@ -11,7 +11,7 @@ from soar.evaluation.corruptions import corruption_rows
 from soar.report.content import RunContent
 from soar.report.markup import DISTRUST
 from soar.report.sections.attacks import attack_labels
-from soar.report.sections.headline import best, caveats, difference, points
+from soar.report.sections.comparison import TIED, caveats, difference, leaders, points, standing
 from soar.text import interval, percent
 
 _DAGGER = "†"
@@ -66,14 +66,15 @@ def _tables(runs: Sequence[RunContent]) -> list[tuple[str, Rows]]:
 
 
 def _headline(runs: Sequence[RunContent]) -> Rows:
-    leading = best(runs)
+    leading = leaders(runs)
     is_certified = any(run.bracket for run in runs)
     head = ["run", "clean", "worst case", *(["certified"] if is_certified else []), "verdict"]
     is_compared = len(runs) > 1
     rows = [head + ([f"worst case against {runs[0].name}"] if is_compared else [])]
     for place, run in enumerate(runs):
+        called = standing(place, leading)
         row = [
-            f"{run.name} (best)" if place in leading else run.name,
+            f"{run.name} ({called})" if called else run.name,
             _share(run, CLEAN),
             _share(run, WORST),
             *([_certified(run)] if is_certified else []),
@@ -128,7 +129,8 @@ def _notes(runs: Sequence[RunContent]) -> list[str]:
     notes = [
         f"{'; '.join(tasks)}. In parentheses: 95% intervals.",
         *(["Differences are in points, paired on the same examples."] if len(runs) > 1 else []),
-        f"Verdict on gradient masking: {verdicts}.",
+        *([f"{TIED.capitalize()}."] if len(leaders(runs)) > 1 else []),
+        f"Verdict on the measurement, by checks for gradient masking: {verdicts}.",
         *caveats(runs),
     ]
     if any(run.verdict.is_masked for run in runs):

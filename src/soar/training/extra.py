@@ -9,6 +9,7 @@ from torch import Tensor
 
 from soar import runs
 from soar.data import Dataset, Extra, Split, load
+from soar.data.catalog import ENCODED
 from soar.errors import UserError
 from soar.model_state import probing
 from soar.prediction import predict
@@ -37,7 +38,9 @@ def load_extra(
     section = recipe.data.extra
     if section is None:
         return None
-    found = load(section.name, root=root, validation=0)
+    is_resized = section.name.partition(":")[0] in ENCODED
+    resize, crop = (recipe.data.resize, recipe.data.crop) if is_resized else (None, None)
+    found = load(section.name, root=root, validation=0, resize=resize, crop=crop)
     train, where = found.train, f"data.extra.name: {section.name}"
     if not len(train):
         raise UserError(f"{where} has no training examples, expected some")
@@ -55,11 +58,13 @@ def load_extra(
             f" the classes of {data.name}"
         )
     known = torch.cat([part.indices for part in (data.train, data.validation)])
-    return Extra(Split(train.images, labels, train.indices + int(known.max()) + 1), section.share)
+    return Extra(Split(train.pictures, labels, train.indices + int(known.max()) + 1), section.share)
 
 
 def _said(folder: str, split: Split, data: Dataset, device: str) -> Tensor:
     """Return the classes that the trained model of a run predicts."""
     model = runs.find(folder).trained_model(data).to(device)
     with probing(model):
-        return predict(model, split.images, _AT_ONCE).argmax(dim=1).cpu()
+        rows = torch.arange(len(split)).split(_AT_ONCE)
+        logits = [predict(model, split.pictures[some], _AT_ONCE).cpu() for some in rows]
+        return torch.cat(logits).argmax(dim=1)

@@ -302,4 +302,5 @@ def batches_of(trainer: Trainer) -> Generator[Batch, None, None]:
             rank=trainer.world.rank,
             world_size=trainer.world.size,
             num_workers=trainer.training.num_workers,
+            pinned=trainer.updates.device.type == "cuda",
         )

@@ -147,9 +147,8 @@ class Updates:
             The loss, the accuracy, the gradient norm and the objective's metrics, as means over the batch.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        x = batch.x.to(self.device, self.dtype, memory_format=self.layout)
-        y, index = batch.y.to(self.device), batch.index.to(self.device)
-        parts = [*zip(*(part.split(self.micro_batch) for part in (x, y, index)), strict=True)]
+        moved = batch.on(self.device, self.dtype, self.layout)
+        parts = [*zip(*(part.split(self.micro_batch) for part in moved), strict=True)]
         figures = (self._perturbed if self._perturbs else self._accumulate)(parts, step)
         norms = torch.stack(torch._foreach_norm(self._gradients()))
         return figures | {"grad_norm": torch.linalg.vector_norm(norms)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +15,9 @@ from soar.distributed import World
 from soar.model_state import probing
 from soar.recipes.settings import ValidationSettings
 from soar.threat import Threat
+
+_AT_ONCE = 32 << 20
+"""numbers of the images that are in memory at once, as an attack holds them"""
 
 
 @dataclass(frozen=True)
@@ -88,24 +92,39 @@ def validate(
         listener: called while the attack runs
     """
     world = world or World()
-    part = world.shard(len(split))
-    images, labels = split.images[part], split.labels[part]
+    mine = split.subset(torch.arange(len(split))[world.shard(len(split))])
+    counts = torch.zeros(2, dtype=torch.int64)
+    size = max(settings.batch_size, _AT_ONCE // math.prod(split.pictures.shape[1:]))
+    for rows in torch.arange(len(mine)).split(size):
+        part = Split(mine.pictures[rows], mine.labels[rows], mine.indices[rows])
+        counts += torch.tensor(_count(model, part, threat, settings, seed, listener))
+    clean, robust = torch.tensor(world.gather(counts.tolist())).sum(dim=0).tolist()
+    return Scores(step, clean / len(split), None if threat is None else robust / len(split))
+
+
+def _count(
+    model: nn.Module,
+    part: Split,
+    threat: Threat | None,
+    settings: ValidationSettings,
+    seed: int,
+    listener: Listener | None,
+) -> tuple[int, int]:
+    """Count the examples that are correctly classified, and those that still are after the attack."""
     if threat is None:
         with probing(model):
-            predictions = attacks.predict(model, images, settings.batch_size).argmax(dim=1)
-        counts = [int((predictions.cpu() == labels.cpu()).sum())] * 2
-    else:
-        outcomes = attacks.run(
-            model,
-            attack_of(settings),
-            threat,
-            images,
-            labels,
-            index=split.indices[part],
-            seed=seed,
-            batch_size=settings.batch_size,
-            progress=listener,
-        )
-        counts = [int(outcomes.correct.sum()), int(outcomes.robust.sum())]
-    clean, robust = torch.tensor(world.gather(counts)).sum(dim=0).tolist()
-    return Scores(step, clean / len(split), None if threat is None else robust / len(split))
+            predictions = attacks.predict(model, part.images, settings.batch_size).argmax(dim=1)
+        correct = int((predictions.cpu() == part.labels.cpu()).sum())
+        return correct, correct
+    outcomes = attacks.run(
+        model,
+        attack_of(settings),
+        threat,
+        part.images,
+        part.labels,
+        index=part.indices,
+        seed=seed,
+        batch_size=settings.batch_size,
+        progress=listener,
+    )
+    return int(outcomes.correct.sum()), int(outcomes.robust.sum())

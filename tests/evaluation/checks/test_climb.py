@@ -170,11 +170,13 @@ def test_a_linear_model_s_tasks_are_solved_by_the_corner_of_the_ball() -> None:
     features = find_features(target.model, target.x[:2])
     assert features is not None
     heads, _ = binarize(target, features)
-    w, x = heads.weight, target.x.flatten(1).double()
+    w, x = heads.weight, target.x[:].flatten(1).double()
     corner = x + 0.05 * w.sign()
     score = (corner * w).sum(dim=1)
     torch.testing.assert_close(score, (x * w).sum(dim=1) + 0.05 * w.abs().sum(dim=1))
-    outer = surface_points(target.x, target.threat, key(0, torch.arange(COUNT), "climb surface")).flatten(1)
+    outer = surface_points(target.x[:], target.threat, key(0, torch.arange(COUNT), "climb surface")).flatten(
+        1
+    )
     assert (score >= (outer * w).sum(dim=1) - 1e-6).all(), "no point of the ball is beyond it"
     found = tasks_of(target)
     assert len(found.missed) == found.separated == found.images == COUNT and not found.missed.any()

@@ -116,7 +116,7 @@ def test_only_correct_predictions_count_for_the_gap() -> None:
     under = shared(Linear(10)).target
     labels = under.labels.clone()
     labels[40:] = under.logits[40:].argmin(dim=1)
-    under = replace(under, data=(under.x, labels))
+    under = replace(under, data=(under.x[:], labels))
     expected = (-margin(under.logits, labels))[:40].median()
     assert comparisons.softening(under)[0] == pytest.approx(float(expected))
 

@@ -119,16 +119,16 @@ def test_every_task_has_its_solution_and_the_image_is_none(threat: Threat) -> No
     heads, lucky = binarize(made, features)
     assert heads.separates.all() and not lucky.any()
     solve, rows = Binarized(features, heads), torch.arange(20)
-    outer = surface_points(made.x, threat, randomness.key(0, rows, "climb surface"))
+    outer = surface_points(made.x[:], threat, randomness.key(0, rows, "climb surface"))
     with torch.no_grad():
         assert torch.allclose(
             solve(outer, rows)[:, 1], torch.tensor(1 - BORDER, dtype=torch.float64), atol=1e-4
         )
-        assert (solve(made.x, rows)[:, 1] <= -BORDER + 1e-4).all()
-        assert (solve(made.x, rows)[:, 0] == 0).all()
+        assert (solve(made.x[:], rows)[:, 1] <= -BORDER + 1e-4).all()
+        assert (solve(made.x[:], rows)[:, 0] == 0).all()
     # The features are the pixels, so this is the largest score in the ball, and it is in reach.
     most = threat.radius * threat.dual_norm(heads.weight)
-    at_image = torch.linalg.vecdot(made.x.flatten(1).double(), heads.weight)
+    at_image = torch.linalg.vecdot(made.x[:].flatten(1).double(), heads.weight)
     assert (at_image + most > heads.threshold).all()
 
 

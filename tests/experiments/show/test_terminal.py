@@ -82,6 +82,14 @@ def test_a_sweep_tells_what_validation_selects(console: Console) -> None:
     assert terminal.selection(result()).endswith("no network is trained")
 
 
+def test_rows_that_are_tied_are_named(console: Console) -> None:
+    terminal.table(console, result(), marked=["ResNet / ADV"])
+    assert "tied" not in terminal.text_of(console)
+    terminal.table(console, result(), marked=["ResNet / ADV", "WideResNet / ADV"])
+    text = " ".join(terminal.text_of(console).split())
+    assert "tied for the best: ResNet / ADV, WideResNet / ADV (95% intervals of" in text
+
+
 def test_claims_are_told_with_their_verdict_and_why(console: Console) -> None:
     claims = [
         Claim(text="SOAR beats ADV.", source="section 5", checks=()),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -19,7 +21,7 @@ from tests.report.reading import read
 def test_a_linear_model_breaks_exactly_where_its_margin_ends(threat: Threat, dual: int) -> None:
     target = linear_target(threat, count=40)
     found = [breaking_radii(target, attack) for attack in (FGSM(), PGD(steps=20, loss="margin"))]
-    far = target.model.distances(target.x, target.y, dual=dual)  # type: ignore[operator]
+    far = target.model.distances(target.x[:], target.y, dual=dual)  # type: ignore[operator]
     radii = torch.tensor([one.radius for one in threats(threat)])
     expected = torch.where(target.correct, 1 + (radii[None] < far[:, None]).sum(dim=1), 0)
     assert found == [tuple(expected.tolist())] * 2
@@ -71,15 +73,15 @@ def test_both_curves_of_a_linear_model_meet_at_the_radii_in_common() -> None:
     radii = [Linf("0.0125"), Linf("0.05"), Linf("0.2")]
     certificates = certify(target.model, target.data, radii)
     breaks = breaking_radii(target, PGD(steps=20, loss="margin"))
-    attacked, proved = bracket_curves(breaks, target, certificates)
-    assert (attacked.label, proved.label) == ("attacked", "certified (crown)")
+    (attacked, proved), count = bracket_curves(breaks, target, certificates)
+    assert count == 40 and (attacked.label, proved.label) == ("attacked", "certified (crown)")
     assert proved.x == (0.0, 0.0125, 0.05, 0.2) and proved.y[0] == attacked.y[0] > proved.y[2]
     for x, share in zip(proved.x[:3], proved.y[:3], strict=True):
         assert share == attacked.y[attacked.x.index(x)]
     half = certify(target.model, target.subset(slice(5, 20)).data, radii[:1])
-    part, _ = bracket_curves(breaks, target, half)
-    assert part.y[0] == sum(at > 0 for at in breaks[5:20]) / 15, "only images that both know"
-    assert bracket_curves(breaks, target, []) == ()
+    (part, _), count = bracket_curves(breaks, target, half)
+    assert count == 15 and part.y[0] == sum(at > 0 for at in breaks[5:20]) / 15, "only images that both know"
+    assert bracket_curves(breaks, target, []) == ((), 0)
 
 
 def test_the_unknown_is_shaded_and_explained() -> None:
@@ -89,3 +91,43 @@ def test_the_unknown_is_shaded_and_explained() -> None:
     assert sum("certified and attacked" in title for title in titles) == 1
     assert "Certified images withstand every attack" in shown.text
     assert "Certified" not in read(radius.draw([one, other])).text
+
+
+def test_every_chart_says_on_how_many_images_it_is() -> None:
+    one, other = made_content(2)
+    first = replace(certified(one), bracket_examples=80)
+    root = read(radius.draw([first, replace(other, curve_examples=100)]))
+    shown = {chart.all("text")[0].text: chart.all("text")[1].text for chart in root.all("svg")}
+    assert shown == {
+        "Worst case of all attacks": "accuracy on 100 or 200 images",
+        "pgd-10: certified and attacked": "accuracy on 80 images",
+        "pgd-10": "accuracy on 200 images",
+        "soar-zero-start: masked, not to be trusted": "accuracy on 100 images",
+    }
+    assert "Curves are on 100 or 200 images" in root.text
+    assert (
+        "The results above are on 1000 images; to draw curves on as many: soar report --examples 1000."
+        in root.text
+    )
+    assert "pgd-10 was certified on 80 of its 200 images." in root.text
+
+
+def test_curves_on_the_images_of_the_results_need_no_more_words() -> None:
+    (run,) = made_content(1, examples=200)
+    told = read(radius.draw([certified(run)])).text
+    assert "Curves are on 200 images" in told
+    assert "results above" not in told and "was certified on" not in told
+
+
+def test_charts_and_curves_are_hidden_with_their_run() -> None:
+    one, other = made_content(2)
+    root = read(radius.draw([one, certified(other)]))
+    assert [one.attributes.get("data-run") for one in root.all("figure")] == [None, "1", "0", "1"]
+    together = root.all("svg")[0]
+    groups = [one for one in together.all("g") if "data-run" in one.attributes]
+    assert [one.attributes["data-run"] for one in groups] == ["0", "1", "0", "1"]  # curves, then the legend
+    assert [one.all("text")[0].text for one in together.all("g", "entry")] == [
+        "pgd-10",
+        "soar-zero-start (masked)",
+    ]
+    assert not any(one.all("g", "entry") for one in root.all("svg")[1:])

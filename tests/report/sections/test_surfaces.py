@@ -69,15 +69,15 @@ def test_the_attack_goes_toward_the_boundary_even_if_the_cross_entropy_has_no_gr
     labels = said(steep, split.images.double() / 255)
     masked = Target(model=steep, data=type(split)(split.images, labels, split.indices), threat=target.threat)
     rows = torch.arange(8)
-    delta = highest_margin_points(masked, rows, masked.threat) - masked.x
-    logits = masked.predict(masked.x + delta)
+    delta = highest_margin_points(masked, rows, masked.threat) - masked.x[:]
+    logits = masked.predict(masked.x[:] + delta)
     ahead = logits.gather(1, labels[:, None])[:, 0] - logits.scatter(1, labels[:, None], -torch.inf).amax(
         dim=1
     )
     before = masked.logits.gather(1, labels[:, None])[:, 0]
     before = before - masked.logits.scatter(1, labels[:, None], -torch.inf).amax(dim=1)
     assert bool((ahead < before).all())
-    assert bool(masked.threat.contains(masked.x + delta, masked.x).all())
+    assert bool(masked.threat.contains(masked.x[:] + delta, masked.x[:]).all())
 
 
 @pytest.mark.parametrize("threat", [Linf("0.1"), L2("0.5")])

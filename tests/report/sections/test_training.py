@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from soar import recipes
 from soar.recipes import Recipe
+from soar.report.sections import training
 from soar.report.sections.training import MOST_POINTS, fired_guards, read_metrics, training_curves
+from tests.report.made import made_content
+from tests.report.reading import read
 
 
 def row(step: int, kind: str = "train", **figures: object) -> str:
@@ -111,3 +115,11 @@ def test_what_stopped_a_training_is_told_once(tmp_path: Path) -> None:
 def test_other_outcomes_say_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "outcome.json").write_text(text)
     assert fired_guards(read_metrics(tmp_path / "none"), robust_recipe(), tmp_path) == ()
+
+
+def test_a_run_keeps_its_color_and_its_place_where_another_has_no_training() -> None:
+    one, other = made_content(2)
+    (drawn, *_) = read(training.draw([replace(one, training=()), other])).all("svg")
+    groups = [group for group in drawn.all("g") if "data-run" in group.attributes]
+    assert [group.attributes["data-run"] for group in groups] == ["1", "1"]  # the curve, then its name
+    assert groups[0].attributes["style"] == "color:var(--series-2)"

@@ -134,4 +134,4 @@ def _everything(target: Target) -> Threat:
     """Return the threat whose ball around any image holds all images."""
     if isinstance(target.threat, Linf):
         return Linf(1)
-    return L2(Fraction(math.isqrt(target.images[0].numel() - 1) + 1))
+    return L2(Fraction(math.isqrt(math.prod(target.pictures.shape[1:]) - 1) + 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -51,7 +52,7 @@ def relaxation(task: Task) -> Found:
     threat: Threat = target.threat
     step = _LINF_STEP
     if task.options["ball"] == "l2":
-        threat, step = L2(threat.enclosing_l2_radius(math.prod(target.images.shape[1:]))), _L2_STEP
+        threat, step = L2(threat.enclosing_l2_radius(math.prod(target.pictures.shape[1:]))), _L2_STEP
     attack = PGD(steps=task.options["steps"], step_size=step * threat.radius)
     points = transfer_points(
         target.model,
@@ -77,8 +78,7 @@ def samples(task: Task) -> Found:
     options = dict(task.options["objective"])
     built = OBJECTIVES.build("soar", options, target.model, target.threat, seed=task.seed)
     assert isinstance(built, SOAR)
-    index = target.index.to(target.device)
-    batches = zip(target.x.split(BATCH), target.y.split(BATCH), index.split(BATCH), strict=True)
+    batches = replace(target, batch_size=BATCH).batches()
     return mean(torch.cat([regularized_losses(built, *batch, samples=count) for batch in batches]))
 
 

@@ -68,13 +68,13 @@ def plan(
         _print(console, f"{'together':<{_LEFT}}{time}{at_once}{known}", "bold")
 
 
-def table(console: Console, result: Result, *, marked: str = "") -> None:
+def table(console: Console, result: Result, *, marked: Sequence[str] = ()) -> None:
     """Print a table, then what is missing in it and why.
 
     Args:
         console: where to print; a wide table is broken to its width
         result: the table
-        marked: the row to set in bold
+        marked: the best row, set in bold, or those tied for the best
     """
     from rich.rule import Rule
 
@@ -87,10 +87,12 @@ def table(console: Console, result: Result, *, marked: str = "") -> None:
     for part in lines(result, console.width):
         console.print()
         for k, (row, line) in enumerate(zip(("", "", *result.rows), part, strict=True)):
-            bold = k == 0 or (row and row == marked)
+            bold = k == 0 or row in marked
             _print(console, line, "bold" if bold else "dim" if k == 1 else "", wrap=False)
     console.print()
     _print(console, legend(result), "dim")
+    if len(marked) > 1:
+        _print(console, f"tied for the best: {', '.join(marked)} (95% intervals of differences include 0)")
     if result.validation:
         _print(console, selection(result))
     for places, reason, commands in missing(result):

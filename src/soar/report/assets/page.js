@@ -74,6 +74,7 @@
       panel.setAttribute("aria-labelledby", tab.id);
       return tab;
     });
+    const isOff = (place) => panels[place].classList.contains("off");
     const choose = (wanted, focus) => {
       tabs.forEach((tab, place) => {
         tab.setAttribute("aria-selected", String(place === wanted));
@@ -85,13 +86,19 @@
     tabs.forEach((tab, place) => {
       tab.addEventListener("click", () => choose(place, false));
       tab.addEventListener("keydown", (event) => {
-        const last = tabs.length - 1;
-        const to = { ArrowRight: place === last ? 0 : place + 1, ArrowLeft: place === 0 ? last : place - 1,
-          Home: 0, End: last }[event.key];
+        const shown = tabs.keys().filter((other) => !isOff(other)).toArray();
+        const at = shown.indexOf(place);
+        const to = { ArrowRight: shown[at + 1] ?? shown[0], ArrowLeft: shown.at(at - 1),
+          Home: shown[0], End: shown.at(-1) }[event.key];
         if (to === undefined) return;
         event.preventDefault();
         choose(to, true);
       });
+      tab.dataset.run = panels[place].dataset.run;
+    });
+    document.addEventListener("runs", () => {
+      const chosen = tabs.findIndex((tab) => tab.getAttribute("aria-selected") === "true");
+      if (isOff(chosen)) choose(panels.findIndex((panel) => !panel.classList.contains("off")), false);
     });
     list.append(...tabs);
     group.prepend(list);
@@ -159,6 +166,46 @@
     box.append(button);
   }
 
+  // Whatever belongs to one run says so in data-run; the last run that is shown stays.
+  function chooser() {
+    const box = document.getElementById("runs");
+    if (!box) return;
+    const inputs = all("input", box);
+    const show = () => {
+      const checked = inputs.filter((input) => input.checked);
+      for (const input of inputs) {
+        input.disabled = input.checked && checked.length === 1;
+        for (const one of all(`[data-run="${input.value}"]`)) one.classList.toggle("off", !input.checked);
+      }
+      document.dispatchEvent(new Event("runs"));
+    };
+    for (const input of inputs) input.addEventListener("change", show);
+    for (const entry of all("svg .entry")) {
+      const input = inputs.find((one) => one.value === entry.dataset.run);
+      entry.addEventListener("click", () => input.click());
+    }
+    box.hidden = false;
+  }
+
+  // A link into a section that is folded up opens it.
+  function unfolding() {
+    for (const link of all('a[href^="#"]')) {
+      const folded = document.querySelector(`${link.getAttribute("href")} > details`);
+      if (folded) link.addEventListener("click", () => { folded.open = true; });
+    }
+  }
+
+  // A table that is wider than its place says so.
+  function widened() {
+    const observer = new ResizeObserver((entries) => {
+      for (const { target } of entries) {
+        const scroll = target.closest(".scroll");
+        scroll.parentElement.classList.toggle("wide", scroll.scrollWidth > scroll.clientWidth + 1);
+      }
+    });
+    for (const table of all(".tabled table")) { observer.observe(table); observer.observe(table.parentElement); }
+  }
+
   // What is folded up would be missing on paper.
   function unfoldForPrinting() {
     let folded = [];
@@ -174,5 +221,8 @@
   all(".panels").forEach(tabbed);
   galleries();
   all(".copyable").forEach(copyable);
+  chooser();
+  unfolding();
+  widened();
   unfoldForPrinting();
 })();

@@ -10,6 +10,7 @@ from soar.report.drawing.svg import (
     EDGE,
     FAINT,
     Axis,
+    Entry,
     coordinate,
     format_number,
     is_shown,
@@ -53,6 +54,7 @@ def line_chart(
     strong: str | None = None,
     band: str = "95% interval",
     between: str = "",
+    by_run: bool = False,
 ) -> str:
     """Draw curves over one axis, with the legend below them, where it covers nothing.
 
@@ -69,6 +71,7 @@ def line_chart(
         strong: the label of a curve that is drawn thicker, in the color of the text
         band: what lies between the lower and the upper end of a curve
         between: what the area between the first two curves is called, which is then shaded
+        by_run: whether each curve is that of the run at its position, to be hidden with it
     """
     headed, top = svg.heading(title, y_label, WIDTH)
     lines = [parts_of(curve) for curve in curves]
@@ -92,14 +95,15 @@ def line_chart(
         is_strong = curve.label == strong
         # A curve without points keeps its color: those after it look the same in all charts.
         if parts:
-            entries.append((curve.label, swatch(k, strong=is_strong)))
-        drawn.append(line(k, curve.label, parts, plane, strong=is_strong))
+            run = k if by_run else None
+            entries.append(Entry(curve.label, swatch(k, strong=is_strong), run))
+            drawn.append(line(k, curve.label, parts, plane, strong=is_strong, run=run))
         description.append(describe(curve.label, parts, plane))
     for mark in marks:
         drawn.append(f'<path d="M{plane.at(mark, y_axis.low)}L{plane.at(mark, y_axis.high)}" {_MARK}/>')
-        entries.append((f"eps = {plane.x_name(mark)}", f'<path d="M13-11V3" {_MARK}/>'))
+        entries.append(Entry(f"eps = {plane.x_name(mark)}", f'<path d="M13-11V3" {_MARK}/>'))
     if between:
-        entries.append((between, AREA))
+        entries.append(Entry(between, AREA))
     rows, bottom = svg.legend(entries, y_axis.start + 58, WIDTH)
     return svg.picture(WIDTH, bottom, headed + drawn + rows, title=title, description=" ".join(description))
 

@@ -96,7 +96,9 @@ def parts_of(curve: Curve) -> list[list[Point]]:
     return [part for part in parts if part]
 
 
-def line(k: int, label: str, parts: list[list[Point]], plane: Plane, *, strong: bool) -> str:
+def line(
+    k: int, label: str, parts: list[list[Point]], plane: Plane, *, strong: bool, run: int | None = None
+) -> str:
     """Draw a curve with its intervals, and markers that show their numbers when pointed at.
 
     Args:
@@ -105,6 +107,7 @@ def line(k: int, label: str, parts: list[list[Point]], plane: Plane, *, strong: 
         parts: its points, from `parts_of`
         plane: where they go
         strong: whether to draw it thicker, in the color of the text
+        run: the position of the run that it belongs to, with which it is hidden
     """
     points = list(chain(*parts))
     stride = -(-len(points) // _MOST_MARKERS)
@@ -117,7 +120,17 @@ def line(k: int, label: str, parts: list[list[Point]], plane: Plane, *, strong: 
         if n % stride == 0 or point in alone:
             title = escaped(f"{label}: {plane.describe(point)}")
             drawn.append(f'<path d="M{plane.at(point.x, point.y)}{_marker(k)}"><title>{title}</title></path>')
-    return f'<g{_color(k, strong)} fill="currentColor" stroke-linejoin="round">{"".join(drawn)}</g>'
+    of_run = "" if run is None else f' data-run="{run}"'
+    return f'<g{of_run}{_color(k, strong)} fill="currentColor" stroke-linejoin="round">{"".join(drawn)}</g>'
+
+
+def series(k: int) -> str:
+    """Return the color of the curve at a position, as CSS.
+
+    >>> series(0), series(8)
+    ('var(--series-1)', 'var(--series-1)')
+    """
+    return f"var(--series-{k % _COLORS + 1})"
 
 
 def swatch(k: int, *, strong: bool) -> str:
@@ -181,7 +194,7 @@ def _path(places: Iterable[str]) -> str:
 
 
 def _color(k: int, strong: bool) -> str:
-    return "" if strong else f' style="color:var(--series-{k % _COLORS + 1})"'
+    return "" if strong else f' style="color:{series(k)}"'
 
 
 def _stroke(k: int, strong: bool) -> str:

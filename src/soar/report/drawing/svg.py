@@ -7,6 +7,7 @@ import math
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
 EDGE = 4.0  # margin at the sides of an image
@@ -189,23 +190,34 @@ def text(x: float, y: float, words: str, *, size: float = 12, anchor: str = "sta
     )
 
 
-def legend(entries: Sequence[tuple[str, str]], top: float, wide: float) -> tuple[list[str], float]:
+class Entry(NamedTuple):
+    """A name of a legend with its swatch."""
+
+    name: str
+    drawing: str
+    """26 wide, on a base line at 0"""
+    run: int | None = None
+    """the position of the run whose curve it names, to hide both together"""
+
+
+def legend(entries: Sequence[Entry], top: float, wide: float) -> tuple[list[str], float]:
     """Set names with their swatches in rows, and return where they end.
 
     Args:
-        entries: names, and drawings 26 wide on a base line at 0
+        entries: what to name
         top: the first base line
         wide: how wide the image is
     """
     parts = []
     left = EDGE
-    for words, drawing in entries:
+    for words, drawing, run in entries:
         name = shorten(words, wide - 2 * EDGE - 32)
+        of_run = "" if run is None else f' class="entry" data-run="{run}"'
         room = 32 + width(name)
         if left > EDGE and left + room > wide - EDGE:
             left, top = EDGE, top + 19
         at = f"{coordinate(left)} {coordinate(top)}"
-        parts.append(f'<g transform="translate({at})">{drawing}{text(32, 0, name)}</g>')
+        parts.append(f'<g transform="translate({at})"{of_run}>{drawing}{text(32, 0, name)}</g>')
         left += room + 14
     return parts, top + 8
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from soar.evaluation import Assessment
 from soar.evaluation.assessment import WORST
+from soar.report.csv_link import Value, csv_link
 from soar.report.markup import Html, cell, heading, join, panels, row, section, table, tag
 from soar.text import percent
 
@@ -84,7 +85,7 @@ def _panel(_place: int, run: RunContent) -> Html:
         for kind, text in _OUTCOMES.items()
     )
     left = len(ordered) - _MOST
-    rest = tag("p", f"{left} more classes, all of them more robust, are left out.", class_="small")
+    rest = tag("p", f"{left} more classes, all of them more robust, are only in the CSV.", class_="small")
     return tag(
         "div",
         tag("p", *keys, class_="legend small"),
@@ -93,6 +94,7 @@ def _panel(_place: int, run: RunContent) -> Html:
             [_row(one, run) for one in ordered[:_MOST]],
             caption=f"Classes of {run.name}",
             kind="numbers classes",
+            below=_csv(ordered, run),
         ),
         rest if left > 0 else None,
     )
@@ -112,3 +114,12 @@ def _row(one: ClassOutcome, run: RunContent) -> Html:
         cell(tag("span", *parts, class_="stack", aria_hidden="true"), sort=broken),
         cell(into or "-", sort=one.into[0][1] if one.into else 0, kind="words"),
     )
+
+
+def _csv(outcomes: Sequence[ClassOutcome], run: RunContent) -> Html:
+    """Return all classes with the number of images behind every share."""
+    rows: list[Sequence[Value]] = [("run", "class", "images", "correct", "robust", "broken into")]
+    for one in outcomes:
+        into = ", ".join(f"{run.classes[label]} {number}" for label, number in one.into)
+        rows.append((run.name, run.classes[one.label], one.examples, one.correct, one.robust, into))
+    return csv_link("by-class", rows)

@@ -17,7 +17,8 @@ def draw(runs: Sequence[RunContent]) -> Html:
         "Can the numbers be trusted?",
         panels("diagnosis", runs, partial(_panel, runs)),
         lead="A masked gradient stops attacks without making the model robust. Each check looks for one sign"
-        " of it; the most severe finding is the verdict.",
+        " of it; the most severe finding is the verdict. It is on the measurement, not on the model: one"
+        " that is not robust at all is called sound where its number can be trusted.",
     )
 
 
@@ -29,7 +30,7 @@ def _panel(runs: Sequence[RunContent], _place: int, run: RunContent) -> Html:
     summary = tag(
         "p",
         mark(run.verdict.kind, run.verdict.text),
-        f" {len(found.against)} of {len(found.checks)} checks speak against the model"
+        f" {len(found.against)} of {len(found.checks)} checks speak against the measurement"
         + (f", {unmade} could not be made" if unmade else "")
         + (", at the threshold: more images would decide" if found.is_at_threshold else "")
         + f", on {found.examples} images of {found.data}, {found.threat}, seed {found.seed}.",

@@ -1,98 +1,42 @@
-"""The first section: clean and robust accuracy of every run, whether to trust it, and how runs differ."""
+"""The first section: clean and robust accuracy of every run, and whether to trust it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from soar import text
-from soar.errors import UserError
 from soar.evaluation.assessment import CLEAN, WORST, Assessment
 from soar.evaluation.bracket import Bracket
-from soar.evaluation.compare import Comparison, Difference, compare
 from soar.report.content import RunContent
-from soar.report.markup import SIGNS, Html, Kind, cell, heading, join, mark, missing, row, section, table, tag
+from soar.report.markup import SIGNS, Html, Kind, join, mark, section, tag, whole
+from soar.report.sections import comparison
 
 _WARNINGS: dict[Kind, str] = {
     "masked": "Not to be trusted",
     "suspicious": "Not to be quoted yet",
     "inconclusive": "Not confirmed",
 }
-
-
-def difference(one: Assessment, other: Assessment, name: str) -> Difference | None:
-    """Compare two assessments on the examples and attacks in common; None where there are none.
-
-    Args:
-        one: the first
-        other: what is subtracted from it
-        name: an attack's label, "clean" or "worst case"
-    """
-    found = _compare(one, other)
-    return None if isinstance(found, str) else next((row for row in found.rows if row.name == name), None)
-
-
-def points(found: Difference | None) -> str:
-    """Format a difference in points with its paired 95% interval."""
-    if found is None:
-        return "not comparable"
-    return f"{text.points(found.difference)} ({text.points(found.low)} to {text.points(found.high)})"
-
-
-def caveats(runs: Sequence[RunContent]) -> list[str]:
-    """Return what makes the comparison of the runs with the first unfair, one sentence each."""
-    sentences = []
-    for run in runs[1:]:
-        found = _compare(runs[0].assessment, run.assessment)
-        pair = f"{runs[0].name} and {run.name}"
-        if isinstance(found, str):
-            sentences.append(f"{pair} are not compared, and no run is called best: {found}.")
-            continue
-        if found.left_out:
-            sentences.append(f"{pair} were assessed on different examples; {found.examples} are in common.")
-        if found.attacks_left_out:
-            others = ", ".join(found.attacks_left_out)
-            sentences.append(
-                f"{pair} met different attacks: no run is called best, their difference leaves out {others}."
-            )
-    return sentences
-
-
-def best(runs: Sequence[RunContent]) -> list[int]:
-    """Return the positions of the most robust runs, more than one where they are equal.
-
-    A run whose diagnosis is not sound is never among them, one without a diagnosis may be. There is no best
-    of a single run, or of runs that were assessed on different data, threats or attacks.
-    """
-    trusted = [place for place, run in enumerate(runs) if run.verdict.kind in ("sound", "unknown")]
-    found = [_compare(runs[0].assessment, run.assessment) for run in runs[1:]]
-    if len(runs) < 2 or not trusted or any(isinstance(one, str) or one.attacks_left_out for one in found):
-        return []
-    reached = {place: runs[place].assessment.accuracy(WORST) for place in trusted}
-    return [place for place in trusted if reached[place] == max(reached.values())]
-
-
-def _compare(one: Assessment, other: Assessment) -> Comparison | str:
-    """Compare two assessments, or return why they cannot be compared."""
-    try:
-        return compare(one, other)
-    except UserError as error:
-        return str(error).removeprefix("assessments cannot be compared, ")
+_WHY = {
+    "best": "highest worst-case accuracy of the runs to trust, and not tied with any other",
+    "tied for best": f"the highest worst-case accuracy of the runs to trust, or {comparison.TIED}",
+}
 
 
 def draw(runs: Sequence[RunContent]) -> Html:
     """Draw the main numbers of every run, and how they differ."""
-    leading = best(runs)
-    cards = [_card(run, is_best=place in leading) for place, run in enumerate(runs)]
+    leading = comparison.leaders(runs)
+    cards = [_card(place, run, comparison.standing(place, leading)) for place, run in enumerate(runs)]
     return section(
         "headline",
         "Robust accuracy",
-        *(_alarm(run) for run in runs if run.verdict.is_masked),
+        *(_alarm(place, run) for place, run in enumerate(runs) if run.verdict.is_masked),
         tag("div", *cards, class_="cards headline"),
-        _comparison(runs, leading) if len(runs) > 1 else None,
+        _legend(runs),
+        comparison.draw(runs, leading) if len(runs) > 1 else None,
     )
 
 
-def _alarm(run: RunContent) -> Html:
+def _alarm(place: int, run: RunContent) -> Html:
     """Warn of a masked run before anything else is read."""
     reached = text.percent(run.assessment.worst_case)
     sign = tag("span", SIGNS["masked"], class_="sign", aria_hidden="true")
@@ -103,100 +47,81 @@ def _alarm(run: RunContent) -> Html:
         run.verdict.reason,
         class_="alarm",
         role="alert",
+        data_run=place,
     )
 
 
-def _card(run: RunContent, *, is_best: bool) -> Html:
+def _card(place: int, run: RunContent, standing: str) -> Html:
     found, verdict = run.assessment, run.verdict
-    star = tag("span", "★ best", class_="best", title="highest worst-case accuracy of the runs to trust")
+    star = tag("span", f"★ {standing}" if standing == "best" else standing, title=_WHY.get(standing))
+    badge = mark(verdict.kind, verdict.text)
     number = tag("del" if verdict.is_masked else "span", text.percent(found.worst_case), class_="big")
     warning = _WARNINGS.get(verdict.kind)
     worst, clean = (text.interval(*found.interval(label)) for label in (WORST, CLEAN))
     return tag(
         "article",
-        tag("header", tag("h3", run.name), star if is_best else None),
+        tag("h3", run.name),
+        tag("p", star, class_="standing") if standing else None,
         tag("p", number, class_="number"),
-        tag("p", tag("strong", f"{SIGNS[verdict.kind]} {warning}"), class_="distrust") if warning else None,
+        None if warning is None else _distrust(verdict.kind, warning),
         tag("p", tag("b", "robust accuracy"), ", worst case of all attacks", class_="what"),
         tag("p", f"95% interval {worst}%", class_="interval"),
         _ruler(found) if run.bracket is None else _both_sides(run.bracket),
         tag("p", tag("b", text.percent(found.accuracy(CLEAN))), f" clean, {clean}%"),
-        tag("p", mark(verdict.kind, verdict.text), class_="judgment"),
+        tag("p", tag("span", "Verdict on the measurement ", class_="small"), badge, class_="judgment"),
         tag("p", verdict.reason, class_="reason"),
         *(tag("p", f"! {note}", class_="note") for note in found.notes),
-        tag("p", f"{len(found)} images of {found.data}, {found.threat}", class_="small"),
-        class_=f"card {verdict.kind}" + (" leading" if is_best else ""),
+        tag("p", f"{len(found)} images of {found.data}, ", whole(found.threat), class_="small"),
+        # The color follows the accuracy alone; the verdict, whatever it is, has its own.
+        style=f"--share:{found.worst_case:.3f}",
+        class_="card masked" if verdict.is_masked else "card toned",
+        data_run=place,
     )
+
+
+def _distrust(kind: Kind, warning: str) -> Html:
+    return tag("p", tag("strong", f"{SIGNS[kind]} {warning}"), class_=f"distrust {kind}")
 
 
 def _ruler(found: Assessment) -> Html:
     """Draw both accuracies on a line from 0 to 100%, the worst case with its interval."""
     low, high = found.interval(WORST)
-    return tag(
-        "div",
-        tag("span", class_="range", style=f"left:{100 * low:.1f}%;width:{100 * (high - low):.1f}%"),
-        tag("span", class_="dot", style=f"left:{100 * found.worst_case:.1f}%"),
-        tag("span", class_="tick", style=f"left:{100 * found.accuracy(CLEAN):.1f}%"),
-        class_="ruler",
-        aria_hidden="true",
-    )
+    return _line(range=(low, high), dot=found.worst_case, tick=found.accuracy(CLEAN))
 
 
 def _both_sides(found: Bracket) -> Html:
     """Draw what is certified, what attacks have left and the unknown between them, and tell their numbers."""
     parts = {"proved": (0.0, found.certified), "open": (found.certified, found.attacked)}
-    places = {
-        name: f"left:{100 * low:.1f}%;width:{100 * (high - low):.1f}%" for name, (low, high) in parts.items()
-    }
-    bar = tag(
-        "div",
-        *(tag("span", class_=name, style=place) for name, place in places.items()),
-        tag("span", class_="dot", style=f"left:{100 * found.attacked:.1f}%"),
-        tag("span", class_="tick", style=f"left:{100 * found.clean:.1f}%"),
-        class_="ruler",
-        aria_hidden="true",
-    )
     sides = (
         tag("b", text.percent(found.certified)),
         f" certified ({found.method}) to ",
         tag("b", text.percent(found.attacked)),
         f" under attack, {found.examples} images",
     )
-    return join(bar, tag("p", *sides, class_="sides"))
+    return join(_line(**parts, dot=found.attacked, tick=found.clean), tag("p", *sides, class_="sides"))
 
 
-def _comparison(runs: Sequence[RunContent], leading: Sequence[int]) -> Html:
-    """Draw how much runs differ from the first and from the best, on the same examples."""
-    first, top = runs[0], runs[leading[0]] if leading else runs[0]
-    columns = [
-        (f"clean, against {first.name}", first, CLEAN),
-        (f"robust, against {first.name}", first, WORST),
+def _line(**parts: float | tuple[float, float]) -> Html:
+    """Draw parts of a line from 0 to 100%: a share is a place, two are the ends of a piece."""
+    drawn = []
+    for name, part in parts.items():
+        low, high = part if isinstance(part, tuple) else (part, part)
+        width = f";width:{100 * (high - low):.1f}%" if isinstance(part, tuple) else ""
+        drawn.append(tag("span", class_=name, style=f"left:{100 * low:.1f}%{width}"))
+    return tag("div", *drawn, class_="ruler", aria_hidden="true")
+
+
+def _legend(runs: Sequence[RunContent]) -> Html:
+    """Draw a legend of the parts of the lines, as far as some line has them, and of their color."""
+    words = {"dot": "robust accuracy on a line from 0 to 100%"}
+    if any(run.bracket is None for run in runs):
+        words["range"] = "its 95% interval"
+    words["tick"] = "clean accuracy"
+    if any(run.bracket for run in runs):
+        words |= {"proved": "certified: no attack succeeds", "open": "neither certified nor broken"}
+    words["scale"] = "color of robust accuracy, from 0 to 100%"
+    keys = [
+        tag("li", tag("span", tag("span", class_=name), class_="ruler", aria_hidden="true"), f" {meaning}")
+        for name, meaning in words.items()
     ]
-    if top is not first:
-        columns.append((f"robust, against {top.name} (best)", top, WORST))
-    rows = []
-    for run in runs:
-        masked = join(run.name, " ", mark("masked", run.verdict.text)) if run.verdict.is_masked else None
-        rows.append(
-            row(run.name, *(_difference(run, other, name) for _, other, name in columns), label=masked)
-        )
-    made = table(
-        tag("tr", heading("run"), *(heading(title) for title, _, _ in columns)),
-        rows,
-        caption="Differences in points, with paired 95% intervals on the same examples",
-        kind="numbers wraps",
-    )
-    return join(tag("h3", "Differences"), *(missing(caveat) for caveat in caveats(runs)), made)
-
-
-def _difference(run: RunContent, other: RunContent, label: str) -> Html:
-    if run is other:
-        return cell("-")
-    found = difference(run.assessment, other.assessment, label)
-    if found is None:
-        return cell("not comparable", kind="none")
-    note = "no clear difference" if found.low <= 0 <= found.high else None
-    if label == WORST and (run.verdict.is_masked or other.verdict.is_masked):
-        note = "not to be trusted"
-    small = tag("span", note, class_="small") if note else None
-    return cell(join(points(found), " ", small), sort=found.difference)
+    return tag("ul", *keys, class_="keys small", aria_label="Legend of the lines")

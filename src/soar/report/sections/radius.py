@@ -18,7 +18,7 @@ from soar.evaluation.target import Target
 from soar.progress import Progress
 from soar.report.drawing.charts import line_chart
 from soar.report.drawing.lines import Curve
-from soar.report.markup import Html, chart, distrusted, section, tag
+from soar.report.markup import Child, Html, chart, distrusted, section, tag
 from soar.threat import Linf, Threat
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def accuracy_curves(breaks: dict[str, tuple[int, ...]], threat: Threat) -> tuple
 
 def bracket_curves(
     worst: tuple[int, ...], target: Target, certificates: Sequence[Certificate]
-) -> tuple[Curve, ...]:
+) -> tuple[tuple[Curve, ...], int]:
     """Return accuracy under attack and certified accuracy, on the images that all of them know.
 
     Args:
@@ -97,71 +97,96 @@ def bracket_curves(
         certificates: of its model, the smallest radius first
 
     Returns:
-        Two curves without intervals; none without certificates or images in common.
+        Two curves without intervals, none without certificates or images in common; and how many images.
     """
     index = target.index.cpu()
     for one in certificates:
         index = index[rows_in_common(index, one.index)[0]]
     if not certificates or not len(index):
-        return ()
+        return (), 0
     rows = rows_in_common(index, target.index.cpu())[1]
     (attacked,) = accuracy_curves({"attacked": tuple(worst[row] for row in rows.tolist())}, target.threat)
     shares = [share_of(one.certified[rows_in_common(index, one.index)[1]]) for one in certificates]
-    return (
-        Curve(label="attacked", x=attacked.x, y=attacked.y),
-        Curve(
-            label=f"certified ({', '.join(dict.fromkeys(one.method for one in certificates))})",
-            x=(0.0, *(one.threat.radius for one in certificates)),
-            y=(attacked.y[0], *shares),
-        ),
+    proved = Curve(
+        label=f"certified ({', '.join(dict.fromkeys(one.method for one in certificates))})",
+        x=(0.0, *(one.threat.radius for one in certificates)),
+        y=(attacked.y[0], *shares),
     )
+    return (Curve(label="attacked", x=attacked.x, y=attacked.y), proved), len(index)
 
 
 def draw(runs: Sequence[RunContent]) -> Html:
     """Draw accuracy against eps: both sides where they are known, all runs, then every attack of each run."""
-    charts = [_by_attack(run) for run in runs]
-    charts[:0] = [_bracket(run) for run in runs if run.bracket_by_eps]
+    charts = [_by_attack(place, run) for place, run in enumerate(runs)]
+    charts[:0] = [_bracket(place, run) for place, run in enumerate(runs) if run.bracket_by_eps]
     if len(runs) > 1 and len({run.assessment.threat.norm_name for run in runs}) == 1:
         charts.insert(0, _worst_cases(runs))
-    counts = " or ".join(map(str, sorted({run.curve_examples for run in runs})))
     return section(
         "radius",
         "Accuracy against eps",
         distrusted(runs),
+        _images(runs),
         tag("div", *charts, class_="charts"),
-        tag("p", f"Measured on {counts} images; bands are 95% intervals.", class_="small"),
         tag("p", _UNKNOWN, class_="small") if any(run.bracket_by_eps for run in runs) else None,
         lead="A sound curve falls steadily and reaches 0% once the radius is large enough. A curve that"
         " stays up shows that the attack failed, not that the model is robust.",
     )
 
 
-def _by_attack(run: RunContent) -> Html:
+def _images(runs: Sequence[RunContent]) -> Html:
+    """Return on how many images the curves are, and where these are not the images of the results above."""
+    counts = sorted({run.curve_examples for run in runs})
+    results = sorted({len(run.assessment) for run in runs})
+    told: list[Child] = [f"Curves are on {_counted(counts)}, under the attacks in their legends"]
+    told.append("; bands are 95% intervals.")
+    if results != counts:
+        told += [f" The results above are on {_counted(results)}; to draw curves on as many: "]
+        told += [tag("code", f"soar report --examples {results[-1]}"), "."]
+    for run in runs:
+        if run.bracket_by_eps and run.bracket_examples != run.curve_examples:
+            told.append(
+                f" {run.name} was certified on {run.bracket_examples} of its {run.curve_examples} images."
+            )
+    return tag("p", *told, class_="small")
+
+
+def _counted(counts: Sequence[int]) -> str:
+    return f"{' or '.join(map(str, counts))} images"
+
+
+def _by_attack(place: int, run: RunContent) -> Html:
     verdict = run.verdict
     title = f"{run.name}: {verdict.text}, not to be trusted" if verdict.is_masked else run.name
     strong = run.accuracy_by_eps[-1].label
-    return chart(_chart(run, run.accuracy_by_eps, title, is_marked=True, strong=strong), verdict.kind)
+    drawn = _chart(run, run.accuracy_by_eps, title, [run.curve_examples], is_marked=True, strong=strong)
+    return chart(drawn, verdict.kind, run=place)
 
 
-def _bracket(run: RunContent) -> Html:
-    title = f"{run.name}: certified and attacked"
-    return chart(_chart(run, run.bracket_by_eps, title, is_marked=True, between="unknown"), run.verdict.kind)
+def _bracket(place: int, run: RunContent) -> Html:
+    """Draw both sides on the images that both know, which may be fewer than those of the other curves."""
+    title, counts = f"{run.name}: certified and attacked", [run.bracket_examples]
+    drawn = _chart(run, run.bracket_by_eps, title, counts, is_marked=True, between="unknown")
+    return chart(drawn, run.verdict.kind, run=place)
 
 
 def _worst_cases(runs: Sequence[RunContent]) -> Html:
     curves = [replace(run.accuracy_by_eps[-1], label=run.legend) for run in runs]
     is_marked = len({run.assessment.threat for run in runs}) == 1
-    return chart(_chart(runs[0], curves, "Worst case of all attacks", is_marked=is_marked))
+    counts = sorted({run.curve_examples for run in runs})
+    title = "Worst case of all attacks"
+    return chart(_chart(runs[0], curves, title, counts, is_marked=is_marked, by_run=True))
 
 
 def _chart(
     run: RunContent,
     curves: Sequence[Curve],
     title: str,
+    counts: Sequence[int],
     *,
     is_marked: bool,
     strong: str | None = None,
     between: str = "",
+    by_run: bool = False,
 ) -> str:
     threat, largest = run.assessment.threat, max(x for curve in curves for x in curve.x)
     radii = [factor * threat.eps for factor in (1, 2, 4, 8) if factor * threat.eps <= largest]
@@ -169,10 +194,11 @@ def _chart(
         curves,
         title=title,
         x_label=f"eps ({threat.norm_name})",
-        y_label="accuracy",
+        y_label=f"accuracy on {_counted(counts)}",
         percent=True,
         x_ticks=[(0.0, "0"), *((float(eps), epsilon.show(eps)) for eps in radii)],
         marked=threat.radius if is_marked else None,
         strong=strong,
         between=between,
+        by_run=by_run,
     )

@@ -122,17 +122,18 @@ def _example(index: int, runs: Sequence[RunContent]) -> Html:
 
     Each has its own scale: margins of masked networks are often so large that others would look flat beside.
     """
-    found = [(run, one) for run in runs for one in run.surfaces if one.index == index]
-    label = found[0][0].classes[found[0][1].label]
-    drawn = [_pair(run, one) for run, one in found]
+    found = [(k, run, one) for k, run in enumerate(runs) for one in run.surfaces if one.index == index]
+    _, run, one = found[0]
+    label = run.classes[one.label]
+    drawn = [_pair(*each) for each in found]
     return join(tag("h3", f"Example {index}: {label}"), tag("div", *drawn, class_="slices"))
 
 
-def _pair(run: RunContent, one: Surface) -> Html:
+def _pair(place: int, run: RunContent, one: Surface) -> Html:
     """Draw margin and loss of one run beside each other."""
     maps = [
         tag("div", Html(surface(one, values=values, title=title)), class_="plane")
         for values, title in _TITLES.items()
     ]
-    verdict = mark(run.verdict.kind, run.verdict.text)
-    return tag("figure", tag("figcaption", tag("b", run.name), " ", verdict), *maps, class_="pair")
+    about = tag("figcaption", tag("b", run.name), " ", mark(run.verdict.kind, run.verdict.text))
+    return tag("figure", about, *maps, class_="pair", data_run=place)

@@ -110,8 +110,8 @@ def draw(runs: Sequence[RunContent]) -> Html:
     """Draw the curves of the training, and list the guards that fired."""
     known = [run for run in runs if run.training]
     names = dict.fromkeys(curve.label for run in known for curve in run.training)
-    main = [_chart(known, name) for name in _TITLES if name in names]
-    more = [_chart(known, name) for name in names if name not in _TITLES]
+    main = [_chart(runs, name) for name in _TITLES if name in names]
+    more = [_chart(runs, name) for name in names if name not in _TITLES]
     without = ", ".join(run.name for run in runs if not run.training)
     return section(
         "training",
@@ -132,7 +132,11 @@ def _chart(runs: Sequence[RunContent], name: str) -> Html:
     words = name.replace("_", " ")
     label = "accuracy" if name in _ACCURACIES else words
     title = _TITLES.get(name, words)
-    return chart(line_chart(curves, title=title, x_label="epoch", y_label=label, percent=name in _SHARES))
+    return chart(
+        line_chart(
+            curves, title=title, x_label="epoch", y_label=label, percent=name in _SHARES, by_run=len(runs) > 1
+        )
+    )
 
 
 def _folded(charts: Sequence[Html]) -> Html:
@@ -141,7 +145,11 @@ def _folded(charts: Sequence[Html]) -> Html:
 
 
 def _guards(runs: Sequence[RunContent]) -> Html:
-    fired = [tag("li", tag("b", f"{run.name}: "), line) for run in runs for line in run.guards]
+    fired = [
+        tag("li", tag("b", f"{run.name}: "), line, data_run=place)
+        for place, run in enumerate(runs)
+        for line in run.guards
+    ]
     if not fired:
         return tag("p", "No guard fired.", class_="small")
     return join(tag("h3", "Guards that fired"), tag("ul", *fired, class_="guards"))
