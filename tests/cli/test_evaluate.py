@@ -44,6 +44,21 @@ def test_a_run_is_evaluated_as_its_recipe_says(run: Path, capsys: pytest.Capture
     assert not list(run.glob("*.partial*"))
 
 
+def test_corruptions_are_measured_beside_attacks(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = ["--output", str(tmp_path / "found.json")]
+    assert main(["evaluate", str(run), *QUICK, "--attacks", "fgsm", *output, "--corruptions"]) == 0
+    found = Assessment.load(tmp_path / "found.json").corruptions
+    assert found is not None and len(found.results) == 75
+    shown = capsys.readouterr().out
+    assert "Accuracy under common corruptions" in shown and f"{100 * found.accuracy():.1f}%" in shown
+    more = ["--corruptions", str(tmp_path), "--output", str(tmp_path / "other.json")]
+    assert main(["evaluate", str(run), *QUICK, *more]) == 2
+    assert "labels.npy: cannot be read" in capsys.readouterr().err
+    assert not (tmp_path / "other.json").exists()
+
+
 def test_earlier_results_are_not_overwritten(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (run / "assessment.json").touch()
     before = (run / "assessment.json").read_text()

@@ -18,6 +18,7 @@ def test_every_data_set_is_described() -> None:
     names = [entry.name for entry in catalog.DATASETS]
     assert names == [
         "cifar10",
+        "cifar100",
         "datasets",
         "fashion-mnist",
         "fashion-mnist-sample",
@@ -25,6 +26,7 @@ def test_every_data_set_is_described() -> None:
         "npy",
         "npz",
         "svhn",
+        "tiny-imagenet",
         "webdataset",
     ]
     assert all(entry.description.endswith(".") for entry in catalog.DATASETS)

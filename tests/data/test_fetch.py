@@ -21,6 +21,7 @@ from tests.data import hostile_servers
 from tests.data.server import Server, largest_file
 from tests.data.test_npm import put_npm_on_path, write_package
 from tests.data.test_published import described, publish
+from tests.data.test_tiny_imagenet import publish as publish_tiny_imagenet
 
 
 def names(folder: Path) -> list[str]:
@@ -65,6 +66,34 @@ def digits(server: Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     monkeypatch.setitem(catalog.FETCHABLE, "svhn", files)
     monkeypatch.setitem(ORIGINS, "svhn", (server.url,))
     return contents
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_cifar100_comes_out_of_its_archive(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, is_remote: bool
+) -> None:
+    (tmp_path / "own").mkdir()
+    publish("cifar100", tmp_path / "own", monkeypatch)
+    files = {file.name: (tmp_path / "own" / file.name).read_bytes() for file in catalog.FETCHABLE["cifar100"]}
+    packed = tarball({f"cifar-100-python/{name}": held for name, held in files.items()} | {"x": b"more"})
+    server.files["/cifar-100-python.tar.gz"] = packed
+    monkeypatch.setitem(ORIGINS, "cifar100", (server.url,))
+    (tmp_path / "cifar-100-python.tar.gz").write_bytes(packed)
+    folder = fetch("cifar100", tmp_path / "root", origin=None if is_remote else str(tmp_path))
+    assert {name: (folder / name).read_bytes() for name in names(folder)} == files
+    assert len(catalog.read("cifar100", tmp_path / "root").train) == 3
+
+
+def test_tiny_imagenet_stays_in_its_archive(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own").mkdir()
+    publish_tiny_imagenet(tmp_path / "own", monkeypatch)
+    server.files["/tiny-imagenet-200.zip"] = (tmp_path / "own" / "tiny-imagenet-200.zip").read_bytes()
+    monkeypatch.setitem(ORIGINS, "tiny-imagenet", (server.url,))
+    folder = fetch("tiny-imagenet", tmp_path / "root")
+    assert names(folder) == ["tiny-imagenet-200.zip"]
+    assert len(catalog.read("tiny-imagenet", tmp_path / "root").test) == 6
 
 
 @pytest.mark.usefixtures("archive")
@@ -284,7 +313,7 @@ def test_the_sample_needs_no_fetching(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["cifar", "folder"])
 def test_an_unknown_name(name: str) -> None:
-    with pytest.raises(UserError, match=f"unknown dataset '{name}' .*Allowed: cifar10, fashion-mn"):
+    with pytest.raises(UserError, match=f"unknown dataset '{name}' .*Allowed: cifar10, cifar100, fashion-mn"):
         fetch(name)
 
 

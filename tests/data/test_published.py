@@ -13,11 +13,13 @@ from soar.data import published
 from soar.data.dataset import Dataset
 from soar.data.files import BUNDLED_FILES, BUNDLED_FOLDER, FETCHABLE, File, state
 from soar.errors import UserError
+from tests.data.test_pickled import dumped
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (32, 32, 3, 4), dtype=np.uint8)
 DIGITS = np.array([[10], [1], [9], [10]], np.uint8)
 READERS: dict[str, Callable[[Path], Dataset]] = {
     "cifar10": published.cifar10,
+    "cifar100": published.cifar100,
     "fashion-mnist": published.fashion_mnist,
     "svhn": published.svhn,
 }
@@ -49,13 +51,29 @@ def write_fashion_mnist(folder: Path) -> None:
         (folder / f"{part}-labels-idx1-ubyte").write_bytes(idx(np.arange(count) + 7))
 
 
+def write_cifar100(folder: Path) -> None:
+    """Write pickles as Python 2 does, of the official layout."""
+    pixels = (np.arange(3 * 3072) % 251).astype(np.uint8).reshape(3, 3072)
+    for part, count in (("train", 3), ("test", 2)):
+        fine = [99 - place for place in range(count)]
+        batch = {"filenames": ["a.png"] * count, "batch_label": part, "fine_labels": fine}
+        (folder / part).write_bytes(dumped(batch | {"coarse_labels": [0] * count, "data": pixels[:count]}))
+    names = [f"class {place}" for place in range(100)]
+    (folder / "meta").write_bytes(dumped({"fine_label_names": names, "coarse_label_names": ["all"]}))
+
+
 def write_svhn(folder: Path) -> None:
     savemat = pytest.importorskip("scipy.io").savemat
     savemat(folder / "train_32x32.mat", {"X": PIXELS, "y": DIGITS})
     savemat(folder / "test_32x32.mat", {"X": PIXELS[..., :2], "y": DIGITS[:2]})
 
 
-WRITERS = {"cifar10": write_cifar10, "fashion-mnist": write_fashion_mnist, "svhn": write_svhn}
+WRITERS = {
+    "cifar10": write_cifar10,
+    "cifar100": write_cifar100,
+    "fashion-mnist": write_fashion_mnist,
+    "svhn": write_svhn,
+}
 
 
 def publish(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,6 +94,16 @@ def test_records_are_label_then_channel_row_column(tmp_path: Path, monkeypatch: 
     place = channel * 1024 + row * 32 + column
     assert source.train.images[image, channel, row, column] == (place * 3 + 1) % 256
     assert source.train.indices.tolist() == list(range(10))
+
+
+def test_pickles_are_rows_of_channel_row_column_with_fine_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish("cifar100", tmp_path, monkeypatch)
+    source = published.cifar100(tmp_path)
+    assert source.train.labels.tolist() == [99, 98, 97] and source.test.labels.tolist() == [99, 98]
+    assert source.classes[:2] == ("class 0", "class 1") and len(source.classes) == 100
+    assert source.train.images[2, 1, 7, 30] == (2 * 3072 + 1024 + 7 * 32 + 30) % 251
 
 
 @pytest.mark.parametrize("packed", [True, False])

@@ -123,7 +123,7 @@ def test_saving_and_loading_keeps_everything(tmp_path: Path) -> None:
     assert back.attacks[0].predictions is not None and back.attacks[0].predictions.tolist() == [0, 1, 0, 1, 2]
     assert list(path.parent.iterdir()) == [path]
     stored = json.loads(path.read_text())
-    assert stored["format"] == 4 and stored["kind"] == "assessment"
+    assert stored["format"] == 5 and stored["kind"] == "assessment"
     assert stored["threat"] == {"norm": "linf", "eps": "8/255"}
     assert stored["accuracy"]["worst case"]["share"] == 0.2
     assert stored["notes"] == [{"kind": "batch", "message": "odd\n"}]

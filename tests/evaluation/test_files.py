@@ -96,7 +96,7 @@ def test_other_versions_are_refused_by_name(tmp_path: Path, version: object) -> 
     path = tmp_path / "a.json"
     path.write_text(json.dumps(whole() | {"format": version}))
     assert complaint(path) == (
-        f"got version {version!r} of the assessment format, expected 4;"
+        f"got version {version!r} of the assessment format, expected 5;"
         " it was written by another version of soar"
     )
     path.write_text(json.dumps(diagnosis().as_dict() | {"format": 2}))

@@ -13,6 +13,7 @@ from soar.evaluation import AttackResult, Certificate, CheckResult, Note
 from soar.evaluation.shapes import SHAPES, schema, schema_file
 from soar.threat import Linf
 from tests.evaluation.test_assessment import assessment, diagnosis
+from tests.evaluation.test_corruptions import corruptions
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "formats.md"
 TYPES: dict[str, tuple[type, ...]] = {
@@ -25,7 +26,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "null": (type(None),),
 }
 # What says nothing about values, and what `problems` understands.
-COMMENTS = {"$schema", "$defs", "title", "description"}
+COMMENTS = {"$schema", "$defs", "title", "description", "default"}
 UNDERSTOOD = {"$ref", "anyOf", "enum", "type", "properties", "required", "additionalProperties", "items"}
 UNDERSTOOD |= {"minimum", "maximum", "minItems", "maxItems", "maxLength", "pattern"}
 
@@ -105,7 +106,7 @@ def examples() -> list[dict[str, Any]]:
     old = replace(
         plain, clean_predictions=None, attacks=tuple(replace(one, predictions=None) for one in plain.attacks)
     )
-    noted = replace(plain, diagnosis=diagnosis(), notes=(Note("modes", "a"),))
+    noted = replace(plain, diagnosis=diagnosis(), notes=(Note("modes", "a"),), corruptions=corruptions())
     return [one.as_dict() for one in (plain, old, noted)]
 
 
@@ -158,6 +159,7 @@ def test_shapes_have_the_fields_of_what_they_stand_for() -> None:
     assert list(names["CheckShape"]["properties"]) == [one.name for one in fields(CheckResult)]
     assert set(names["AttackShape"]["properties"]) == {one.name for one in fields(AttackResult)}
     assert set(names["AssessmentShape"]["properties"]) == set(assessment().as_dict())
+    assert set(names["CorruptionsShape"]["properties"]) == set(corruptions().as_dict())
     assert set(names["DiagnosisShape"]["properties"]) == set(diagnosis().as_dict())
 
 
@@ -171,7 +173,7 @@ def test_the_documentation_names_every_field_and_no_other() -> None:
 
 def test_the_documentation_says_which_versions_there_are() -> None:
     versions = set(re.findall(r"^\| (\w+) \| (\d+) \|$", DOCS.read_text(), re.MULTILINE))
-    assert versions == {("assessment", "4"), ("certificate", "1"), ("diagnosis", "4")}
+    assert versions == {("assessment", "5"), ("certificate", "1"), ("diagnosis", "4")}
     for kind in SHAPES:
-        (newest,) = schema(kind)["$defs"][f"{kind.title()}Shape"]["properties"]["format"]["enum"]
-        assert (kind, str(newest)) in versions
+        known = schema(kind)["$defs"][f"{kind.title()}Shape"]["properties"]["format"]["enum"]
+        assert (kind, str(max(known))) in versions

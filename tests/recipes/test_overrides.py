@@ -6,8 +6,7 @@ import pytest
 
 from soar import recipes
 from soar.errors import UserError
-from soar.recipes.overrides import all_fields, apply, full_name, parse
-from soar.recipes.recipe import SECTIONS
+from soar.recipes.overrides import all_fields, apply, full_name, names_of, parse
 
 
 @pytest.mark.parametrize("field", all_fields())
@@ -74,7 +73,7 @@ def test_applying_leaves_the_table_alone() -> None:
 
 def test_fields_by_their_last_name_reach_the_right_section() -> None:
     for section in ("training", "threat", "data"):
-        for name in SECTIONS[section].__dataclass_fields__:
+        for name in names_of(section):
             if name not in ("name", "validation"):
                 assert full_name(name) == f"{section}.{name}"
 

@@ -18,6 +18,7 @@ from soar.report.content import RunContent
 from soar.report.gather import gather
 from soar.runs import Run
 from soar.weights import find_weights
+from tests.evaluation.test_corruptions import corruptions
 
 EXAMPLES = 20
 SHORT = [
@@ -228,3 +229,14 @@ def test_certificates_on_record_become_a_bracket(run: Run, capsys: pytest.Captur
     attacked, proved = found.bracket_by_eps
     assert proved.x == (0.0, 1e-5, 0.1) and attacked.y[0] == proved.y[0]
     assert sum(line.startswith("soar certify") for line in found.commands) == 2
+
+
+def test_corruptions_of_another_assessment_are_shown(run: Run) -> None:
+    found = Assessment.load(run.path / "assessment.json")
+    assert gather(run, examples=EXAMPLES, say=lambda _: None).corruptions is None
+    measured = corruptions(*["1" * 5] * 4)
+    few = found.select(torch.arange(5))
+    replace(few, corruptions=measured).save(run.path / "assessment-2.json")
+    content = gather(run, examples=EXAMPLES, say=lambda _: None)
+    assert len(content.assessment) == len(found)
+    assert content.corruptions is not None and content.corruptions.as_dict() == measured.as_dict()

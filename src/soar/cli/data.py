@@ -26,6 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PLACE",
         help="a folder or a URL that holds the publisher's files, in place of the publisher's site",
     )
+    fetch.add_argument(
+        "--allow-unverified",
+        action="store_true",
+        help="take files with other contents than were published from --from, as the dataset NAME-unverified",
+    )
     fetch.add_argument("--quiet", action="store_true", help="show no progress")
 
 
@@ -57,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     from soar.data.catalog import BUNDLED, DATASETS, FETCHABLE, holding
+    from soar.data.unverified import SUFFIX
 
     for entry in DATASETS:
         print(beside(entry.name, entry.description, left=22, width=width()))
@@ -67,6 +73,11 @@ def _list(arguments: argparse.Namespace) -> int:
         here = printable(f"here, {held.folder}")
         absent = f"not here, {size:.0f} MB; soar data fetch {entry.name}"
         print(beside("", absent if held.missing() else here, left=22, width=width()))
+        if entry.name != BUNDLED:
+            other = holding(entry.name + SUFFIX, arguments.root)
+            if not other.missing():
+                line = printable(f"here, as {entry.name}{SUFFIX}: unverified files, {other.folder}")
+                print(beside("", line, left=22, width=width()))
     return 0
 
 
@@ -78,22 +89,29 @@ def _fetch(arguments: argparse.Namespace) -> int:
         arguments.root,
         origin=arguments.origin,
         mode="quiet" if arguments.quiet else "auto",
+        allow_unverified=arguments.allow_unverified,
     )
     if not arguments.quiet:
-        print(printable(f"{arguments.name} is in {folder}"))
+        name = folder.name if arguments.allow_unverified else arguments.name
+        print(printable(f"{name} is in {folder}"))
     return 0
 
 
 def _verify(arguments: argparse.Namespace) -> int:
     from soar.data.fetch import verify
+    from soar.data.unverified import SUFFIX, base_of
 
     states = verify(arguments.name, arguments.root)
     for file, state in states:
         print(f"{file.name:<25} {state}")
     broken = [file.name for file, state in states if state != "ok"]
+    is_own = arguments.name.endswith(SUFFIX)
     if broken:
+        how = " --from DIR --allow-unverified" if is_own else ""
         raise UserError(
             f"{arguments.name}: {len(broken)} of {len(states)} files are missing or damaged;"
-            f" get them with: soar data fetch {arguments.name}"
+            f" get them with: soar data fetch {base_of(arguments.name)}{how}"
         )
+    if is_own:
+        print("compared with what they were when they were taken; not the files that were published")
     return 0

@@ -30,6 +30,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " `soar list attacks` and `soar list suites` (default: auto)",
     )
     parser.add_argument(
+        "--corruptions",
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="DIR",
+        help="also measure accuracy under the 15 common corruptions at severities 1 to 5, made of the images,"
+        " or read from a folder with the files of CIFAR-10-C",
+    )
+    parser.add_argument(
         "--budget", metavar="TIME", help="evaluate as many images as a time such as 90s or 10m allows"
     )
     parser.add_argument(
@@ -83,6 +92,7 @@ def _evaluate(
     journal: Path,
 ) -> tuple[Assessment, ...]:
     from soar.evaluation.budget import evaluate_within
+    from soar.evaluation.corrupted import open_source, with_corruptions
     from soar.evaluation.protocol import evaluate_target
     from soar.evaluation.radii import evaluate_radii
     from soar.evaluation.suites import resolve
@@ -90,12 +100,15 @@ def _evaluate(
 
     # Suites are made for the norm of the threat, which is known by now.
     attacks, fast = resolve(arguments.attacks, given.threat.norm_name), not arguments.no_fast
+    source = open_source(arguments.corruptions, given)
     if radii:
         threats = [threat(given.threat.norm_name, eps) for eps in radii]
-        return evaluate_radii(given, threats, attacks, journal=journal, fast=fast)
-    if arguments.budget is not None:
-        return (evaluate_within(given, arguments.budget, attacks, journal=journal, fast=fast),)
-    return (evaluate_target(given, attacks, journal=journal, fast=fast),)
+        found = evaluate_radii(given, threats, attacks, journal=journal, fast=fast)
+    elif arguments.budget is not None:
+        found = (evaluate_within(given, arguments.budget, attacks, journal=journal, fast=fast),)
+    else:
+        found = (evaluate_target(given, attacks, journal=journal, fast=fast),)
+    return with_corruptions(found, given, source)
 
 
 def _save(
@@ -108,6 +121,7 @@ def _save(
     from rich.console import Console
 
     from soar import epsilon
+    from soar.evaluation.corruptions import corruption_table
     from soar.evaluation.first_look import one_line
     from soar.evaluation.journal import remove_journals
     from soar.evaluation.table import curve, protocol, table
@@ -118,6 +132,8 @@ def _save(
         console.print(table(one, at.get(one.threat)))
     if len(found) > 1:
         console.print(curve(found, certificates))
+    if found[0].corruptions is not None:
+        console.print(corruption_table(found[0].corruptions))
     for line in [*(f"note: {note}" for note in found[0].notes), *protocol(found[0])]:
         print(line)
     for one in found:

@@ -1,6 +1,7 @@
 """The batches of an epoch: a shuffled order and augmented images, prepared ahead of their use.
 
-Crops and flips are a pure function of (seed, epoch, example).
+Augmentation is a pure function of (seed, epoch, example), and so is which examples of a second source are
+mixed into a batch of (seed, epoch, batch).
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from torch import Tensor
 
 from soar import randomness
 from soar.data.dataset import Split
+from soar.data.patches import draw_erasing, draw_mixing, erase, paste
 from soar.data.pictures import Pixels
+from soar.data.sources import Extra, Pool, extra_rows, interleaved
 from soar.errors import UserError
 
 _AHEAD_PER_WORKER = 2
@@ -33,17 +36,24 @@ class Augmentation:
         crop_padding: pixels added on every side before a window of the original size is cut out at random
         padding_mode: how they are filled: with black ("zero") or with the reflected image ("reflect")
         flip: whether images are flipped left to right with probability 1/2
+        cutmix: the probability that an image gets a window of another one and, by area, perhaps its label
+        erasing: the probability that a window of an image is blackened
     """
 
     crop_padding: int = 0
     padding_mode: Literal["zero", "reflect"] = "zero"
     flip: bool = False
+    cutmix: float = 0.0
+    erasing: float = 0.0
 
     def __post_init__(self) -> None:
         if self.crop_padding < 0:
             raise UserError(f"augmentation.crop_padding: got {self.crop_padding}, expected at least 0")
         if self.padding_mode not in ("zero", "reflect"):
             raise UserError(f"augmentation.padding_mode: got '{self.padding_mode}', expected zero or reflect")
+        for name in ("cutmix", "erasing"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UserError(f"augmentation.{name}: got {getattr(self, name)}, expected 0 to 1")
 
 
 class Batch(NamedTuple):
@@ -72,12 +82,13 @@ class Batch(NamedTuple):
         return Batch(x.to(dtype, memory_format=memory_format), y, index)
 
 
-def batches_per_epoch(split: Split, batch_size: int) -> int:
+def batches_per_epoch(split: Split, batch_size: int, extra: Extra | None = None) -> int:
     """Count the batches of an epoch; an incomplete last one is left out.
 
     Args:
         split: the examples
         batch_size: the size of a batch over all processes together
+        extra: the second source; an epoch counts the first
 
     Raises:
         UserError: the size is not between 1 and the number of examples
@@ -87,7 +98,8 @@ def batches_per_epoch(split: Split, batch_size: int) -> int:
             f"training.batch_size: got {batch_size}, allowed are 1 to {len(split)}, "
             "the number of training examples (flag --training.batch_size)"
         )
-    return len(split) // batch_size
+    own = batch_size - (extra.count(batch_size) if extra else 0)
+    return len(split) // own
 
 
 def training_batches(
@@ -97,6 +109,7 @@ def training_batches(
     seed: int,
     epoch: int,
     augmentation: Augmentation,
+    extra: Extra | None = None,
     start: int = 0,
     rank: int = 0,
     world_size: int = 1,
@@ -115,6 +128,7 @@ def training_batches(
         seed: the seed of the run
         epoch: the number of the epoch
         augmentation: how images are augmented
+        extra: a second source, of which every batch has a fixed share
         start: the number of the first batch; earlier ones are not computed
         rank: which process this is; it gets the rank-th part of every batch
         world_size: how many processes there are
@@ -124,34 +138,51 @@ def training_batches(
     Raises:
         UserError: a batch size that does not fit the examples or the processes
     """
-    count = batches_per_epoch(split, batch_size)
+    count = batches_per_epoch(split, batch_size, extra)
     if batch_size % world_size:
         raise UserError(
             f"training.batch_size: got {batch_size}, allowed are multiples of {world_size}, the "
             "number of processes (flag --training.batch_size)"
         )
     order = randomness.permutation(randomness.key(seed, 0, "order", epoch), len(split))[0]
-    rows = order[: count * batch_size].view(count, world_size, -1)[start:, rank]
-    prepare = _preparer(split, rows, augmentation, seed=seed, epoch=epoch, pinned=pinned)
+    whole = order[: count * (batch_size - (extra.count(batch_size) if extra else 0))].view(count, -1)
+    pool = Pool([split])
+    if extra is not None:
+        whole = interleaved(whole, len(split) + extra_rows(extra, count, batch_size, seed=seed, epoch=epoch))
+        pool = Pool([split, extra.split])
+    rows = whole.reshape(count, world_size, -1)[start:, rank]
+    prepare = _preparer(pool, rows, augmentation, seed=seed, epoch=epoch, pinned=pinned)
     return _ahead(prepare, len(rows), num_workers=num_workers)
 
 
 def _preparer(
-    split: Split, rows: Tensor, augmentation: Augmentation, *, seed: int, epoch: int, pinned: bool
+    pool: Pool, rows: Tensor, augmentation: Augmentation, *, seed: int, epoch: int, pinned: bool
 ) -> Callable[[int], Batch]:
     # The random numbers of an epoch are drawn at once: tiny draws for every batch cost far more.
     # Pixels are moved by numpy, because torch would start threads of its own inside each worker.
-    indices = split.indices[rows]
-    read = split.pictures.numpy().__getitem__ if isinstance(split.pictures, Tensor) else split.pictures.read
-    moves = draw_moves(augmentation, indices.reshape(-1), seed=seed, epoch=epoch)
-    size = rows.shape[1]
+    at = {"seed": seed, "epoch": epoch}
+    flat, size = rows.reshape(-1), rows.shape[1]
+    indices, labels = pool.indices[flat], pool.labels[flat]
+    height, width = pool.shape[1:]
+    moves = draw_moves(augmentation, indices, **at)
+    if augmentation.cutmix:
+        mixing = draw_mixing(indices, augmentation.cutmix, height, width, **at)
+        others = pool.partners(flat, mixing.partners)
+        other_moves = draw_moves(augmentation, pool.indices[others], **at)
+        labels = torch.where(torch.from_numpy(mixing.takes_label), pool.labels[others], labels)
+    if augmentation.erasing:
+        erased = draw_erasing(indices, augmentation.erasing, height, width, **at)
 
     def make(number: int) -> Batch:
-        chosen = rows[number]
-        taken = moves[slice(number * size, (number + 1) * size)]
-        pixels = augment(read(chosen.numpy()), taken, augmentation)
-        batch = Batch(torch.from_numpy(pixels), split.labels[chosen], indices[number])
-        return Batch(*(part.pin_memory() for part in batch)) if pinned else batch
+        part = slice(number * size, (number + 1) * size)
+        pixels = augment(pool.images(flat[part]), moves[part], augmentation)
+        if augmentation.cutmix:
+            other = augment(pool.images(others[part]), other_moves[part], augmentation)
+            paste(pixels, other, mixing.boxes[part])
+        if augmentation.erasing:
+            erase(pixels, erased[part])
+        batch = Batch(torch.from_numpy(pixels), labels[part], indices[part])
+        return Batch(*(one.pin_memory() for one in batch)) if pinned else batch
 
     return make
 

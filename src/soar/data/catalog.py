@@ -17,6 +17,7 @@ from soar import values
 from soar.data.files import BUNDLED as BUNDLED
 from soar.data.files import BUNDLED_FILES, BUNDLED_FOLDER, File, find
 from soar.data.files import FETCHABLE as FETCHABLE
+from soar.data.unverified import SUFFIX, base_of, files_of
 from soar.errors import UserError, reason_of, unknown
 from soar.registry import Registry
 
@@ -28,15 +29,16 @@ _CALLABLE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 DATASETS: Registry[Dataset] = Registry("data")
 
 
-# The kinds of data that users have, and the module that reads each.
+# The kinds of data that users have, and what a module of its own reads.
 _MODULES = {
     "folder": "folder",
     "npz": "npz",
     "npy": "npy",
     "webdataset": "webdataset",
     "datasets": "huggingface",
+    "tiny-imagenet": "tiny_imagenet",
 }
-_ENCODED = ("folder", "webdataset", "datasets")
+ENCODED = ("folder", "webdataset", "datasets")
 """those whose images are decoded, and so can be brought to a size"""
 
 
@@ -56,7 +58,9 @@ for _name, _description in {
     BUNDLED: "10,000 + 2,000 images of Fashion-MNIST, part of the package: 28 x 28, gray, 10 classes.",
     "fashion-mnist": "60,000 + 10,000 images of clothes: 28 x 28, gray, 10 classes.",
     "cifar10": "50,000 + 10,000 photographs of animals and vehicles: 32 x 32, color, 10 classes.",
+    "cifar100": "50,000 + 10,000 photographs: 32 x 32, color, 100 classes.",
     "svhn": "73,257 + 26,032 photographs of house numbers: 32 x 32, color, 10 digits.",
+    "tiny-imagenet": "100,000 + 10,000 photographs, a part of ImageNet: 64 x 64, color, 200 classes.",
     "folder": "folder:DIR - your images in DIR/train/<class>/ and DIR/test/<class>/, or in DIR/<class>/.",
     "npz": "FILE.npz - your arrays x_train, y_train, x_test, y_test, uint8.",
     "npy": "npy:DIR - the same arrays, each in a .npy file of its own that is read row by row.",
@@ -90,13 +94,16 @@ def holding(name: str, root: Path | None = None) -> Holding:
     """
     if name == BUNDLED:
         return Holding(BUNDLED_FOLDER, BUNDLED_FILES)
-    if name not in FETCHABLE:
+    if base_of(name) not in FETCHABLE:
         raise unknown("dataset", name, [*FETCHABLE, BUNDLED], "soar data")
-    return Holding(data_root(root) / name, FETCHABLE[name])
+    folder = data_root(root) / name
+    return Holding(folder, files_of(base_of(name), folder))
 
 
 def read(name: str, root: Path | None = None, framing: Framing | None = None) -> Dataset:
     """Read a dataset by name.
+
+    NAME-unverified is a dataset of the list, read from files that are not those that were published.
 
     Args:
         name: one of the list, KIND:PATH for the user's own, `FILE.npz`, or `package.module:callable`
@@ -110,30 +117,31 @@ def read(name: str, root: Path | None = None, framing: Framing | None = None) ->
     kind, separator, path = name.partition(":")
     if name.endswith(".npz") and kind != "npz":
         kind, separator, path = "npz", ":", name
-    if framing is not None and kind not in _ENCODED:
+    if framing is not None and kind not in ENCODED:
         raise UserError(
-            f"data.resize, data.crop: cannot be used with {name}, expected one of {', '.join(_ENCODED)}: the"
+            f"data.resize, data.crop: cannot be used with {name}, expected one of {', '.join(ENCODED)}: the"
             " images of others are taken as they are"
         )
-    if separator and kind in _MODULES:
+    if separator and kind in _MODULES and kind not in FETCHABLE:
         own = expanded(values.place(path, "data.name"))
         if not os.path.exists(own):  # a name that is too long does not exist either
             raise UserError(f"{kind}:{own}: does not exist (data.name, --data)")
         return _read(kind, own, {} if framing is None else {"framing": framing})
     if separator and _CALLABLE.fullmatch(name):
         return _guarded(lambda: import_module("soar.data.own").read(name), name)
-    if name not in FETCHABLE and name != BUNDLED:
-        kinds = [f"{own}:DIR" for own in _MODULES if own != "npz"]
+    if base_of(name) not in FETCHABLE and name != BUNDLED:
+        kinds = [f"{own}:DIR" for own in _MODULES if own not in ("npz", "tiny-imagenet")]
         names = [*FETCHABLE, BUNDLED, *kinds, "FILE.npz", "package.module:callable"]
         raise unknown("dataset", name, names, "data.name, --data")
     held = holding(name, root)
     if missing := held.missing():
         place = f" --root {root}" if root is not None else ""
+        how = " --from DIR --allow-unverified" if name.endswith(SUFFIX) else ""
         raise UserError(
             f"dataset '{name}' is not in {held.folder} ({missing[0]} is missing); "
-            f"run `soar data fetch {name}{place}`, or say where it is with --root or SOAR_DATA"
+            f"run `soar data fetch {base_of(name)}{place}{how}`, or say where it is with --root or SOAR_DATA"
         )
-    return _read(name, held.folder, {})
+    return _read(base_of(name), held.folder, {})
 
 
 def _read(kind: str, path: Path, options: dict[str, Any]) -> Dataset:

@@ -98,18 +98,18 @@ class Dataset:
     test: Split
 
 
-def from_files(name: str, classes: tuple[str, ...], train: Split | None, test: Split) -> Dataset:
+def from_files(name: str, classes: tuple[str, ...], train: Split | None, test: Split | None) -> Dataset:
     """Return a dataset as its files hold it, with no validation examples yet.
 
     Args:
         name: the file or folder
         classes: the name of each class, in order
         train: the training examples; None where there are none, as when a model is only evaluated
-        test: the test examples
+        test: the test examples; None where there are none, as in a second source to learn from
     """
-    channels, height, width = test.pictures.shape[1:]
-    none = test.first(0)
-    return Dataset(name, classes, (channels, height, width), none if train is None else train, none, test)
+    none = next(part for part in (train, test) if part is not None).first(0)
+    channels, height, width = none.pictures.shape[1:]
+    return Dataset(name, classes, (channels, height, width), train or none, none, test or none)
 
 
 def labeled_pictures(pictures: Pictures, labels: NDArray[Any], *, num_classes: int, where: str) -> Split:

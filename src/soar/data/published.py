@@ -1,15 +1,16 @@
-"""The named datasets: CIFAR-10, SVHN and Fashion-MNIST, read from exactly the files that were published."""
+"""The named datasets, read from exactly the files that were published."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from soar.data.dataset import Dataset, from_files, labeled
-from soar.data.files import FETCHABLE, read_published
+from soar.data.dataset import Dataset, class_names, from_files, labeled
+from soar.data.files import parsing
+from soar.data.pickled import array_of, read_plain, texts_of
+from soar.data.unverified import contents_of
 from soar.errors import UserError
 
 CIFAR10_CLASSES = (
@@ -31,13 +32,39 @@ def cifar10(folder: Path) -> Dataset:
     Raises:
         UserError: a file is missing, or does not have the published contents
     """
-    files = [np.frombuffer(one, np.uint8).reshape(-1, CIFAR10_RECORD) for one in _contents("cifar10", folder)]
+    files = [
+        np.frombuffer(one, np.uint8).reshape(-1, CIFAR10_RECORD) for one in contents_of("cifar10", folder)
+    ]
     parts = []
     for part in (files[:-1], files[-1:]):
         images = np.concatenate([records[:, 1:] for records in part]).reshape(-1, 3, 32, 32)
         labels = np.concatenate([records[:, 0] for records in part])
         parts.append(labeled(images, labels, num_classes=10, where=str(folder)))
     return from_files(str(folder), CIFAR10_CLASSES, *parts)
+
+
+def cifar100(folder: Path) -> Dataset:
+    """Read the pickles `train`, `test` and `meta` without unpickling them; the labels are the fine ones.
+
+    Args:
+        folder: where they are
+
+    Raises:
+        UserError: a file is missing, or does not have the published contents
+    """
+    *batches, meta = [read_plain(one, str(folder)) for one in contents_of("cifar100", folder)]
+    with parsing(folder, "not the files of CIFAR-100"):
+        classes = class_names(texts_of(meta["fine_label_names"]), str(folder))
+        parts = [
+            labeled(
+                array_of(batch["data"]).reshape(-1, 3, 32, 32),
+                np.array(batch["fine_labels"]),
+                num_classes=len(classes),
+                where=str(folder),
+            )
+            for batch in batches
+        ]
+    return from_files(str(folder), classes, *parts)
 
 
 def svhn(folder: Path) -> Dataset:
@@ -57,7 +84,7 @@ def svhn(folder: Path) -> Dataset:
             " run `pip install 'soar-robust[svhn]'`"
         ) from None
     parts = []
-    for contents in _contents("svhn", folder):
+    for contents in contents_of("svhn", folder):
         arrays = loadmat(io.BytesIO(contents))
         images = np.ascontiguousarray(arrays["X"].transpose(3, 2, 0, 1))
         parts.append(labeled(images, arrays["y"].reshape(-1) % 10, num_classes=10, where=str(folder)))
@@ -73,7 +100,7 @@ def fashion_mnist(folder: Path) -> Dataset:
     Raises:
         UserError: a file is missing, or does not have the published contents
     """
-    bytes_of = [np.frombuffer(one, np.uint8) for one in _contents("fashion-mnist", folder)]
+    bytes_of = [np.frombuffer(one, np.uint8) for one in contents_of("fashion-mnist", folder)]
     parts = [
         labeled(images[16:].reshape(-1, 1, 28, 28).copy(), labels[8:], num_classes=10, where=str(folder))
         for images, labels in (bytes_of[:2], bytes_of[2:])
@@ -97,11 +124,3 @@ def fashion_mnist_sample(folder: Path) -> Dataset:
             labels, indices = arrays[f"{part}_labels"], arrays[f"{part}_indices"]
             parts.append(labeled(pixels, labels, num_classes=10, where=str(folder), indices=indices))
     return from_files(str(folder), FASHION_CLASSES, *parts)
-
-
-def _contents(name: str, folder: Path) -> Iterator[bytes]:
-    for file in FETCHABLE[name]:
-        try:
-            yield read_published(folder, file)
-        except UserError as error:
-            raise UserError(f"{error}; run `soar data verify {name}`") from None

@@ -6,6 +6,7 @@ from soar.evaluation.bracket import Bracket, bracket
 from soar.evaluation.certificate import Certificate
 from soar.evaluation.certify import certify
 from soar.evaluation.compare import compare, join
+from soar.evaluation.corruptions import Corruptions
 from soar.evaluation.curve import Curve
 from soar.evaluation.diagnose import diagnose
 from soar.evaluation.diagnosis import CheckResult, Diagnosis
@@ -21,6 +22,7 @@ __all__ = [
     "Bracket",
     "Certificate",
     "CheckResult",
+    "Corruptions",
     "Curve",
     "Diagnosis",
     "Note",

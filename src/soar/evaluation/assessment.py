@@ -11,6 +11,7 @@ from torch import Tensor
 
 from soar import values
 from soar.errors import printable, unknown
+from soar.evaluation.corruptions import Corruptions, corruption_table
 from soar.evaluation.diagnosis import Diagnosis, Verdict
 from soar.evaluation.files import plain_fields, read_json, tensor_of, write_json
 from soar.evaluation.interval import share_of, wilson
@@ -23,10 +24,11 @@ from soar.threat import Threat, threat
 from soar.weights import Weights
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table
 
 KIND = "assessment"
-FORMAT = 4
+FORMAT, OLDEST = 5, 4
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ class Assessment(Shown):
     """what about the model's outputs misleads attacks"""
     diagnosis: Diagnosis | None = None
     """what was found about gradient masking, where it was looked for"""
+    corruptions: Corruptions | None = None
+    """accuracy under common corruptions, where it was measured"""
     environment: dict[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -114,8 +118,12 @@ class Assessment(Shown):
         found = f"{self.accuracy(CLEAN):.1%} clean, {self.worst_case:.1%} worst case"
         return printable(f"<Assessment: {about}: {found}>")
 
-    def __rich__(self) -> Table:
-        return table(self)
+    def __rich__(self) -> Table | Group:
+        if self.corruptions is None:
+            return table(self)
+        from rich.console import Group
+
+        return Group(table(self), corruption_table(self.corruptions))
 
     @property
     def names(self) -> list[str]:
@@ -182,7 +190,12 @@ class Assessment(Shown):
 
     def select(self, rows: Tensor) -> Assessment:
         """Return the outcomes of some examples only, in the order of `rows`."""
-        return replace(self, attacks=tuple(one.select(rows) for one in self.attacks), **_rows(self, rows))
+        return replace(
+            self,
+            attacks=tuple(one.select(rows) for one in self.attacks),
+            corruptions=None if self.corruptions is None else self.corruptions.select(rows),
+            **_rows(self, rows),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as it is stored."""
@@ -211,6 +224,8 @@ class Assessment(Shown):
             "classes": tuple(stored["classes"]),
             "diagnosis": stored["diagnosis"] and Diagnosis.from_dict(stored["diagnosis"]),
             "weights": stored["weights"] and Weights.from_dict(stored["weights"]),
+            "corruptions": stored["corruptions"]
+            and Corruptions.from_dict(stored["corruptions"], stored["examples"]),
         }
         found = Assessment(**_restored(Assessment, stored) | restored)
         _check_lengths(found, stored["examples"])
@@ -228,7 +243,9 @@ class Assessment(Shown):
         Raises:
             UserError: if the file is not one, is damaged, or of another version of the format
         """
-        return read_json(values.place(path, "path"), kind=KIND, version=FORMAT, make=Assessment.from_dict)
+        return read_json(
+            values.place(path, "path"), kind=KIND, version=FORMAT, oldest=OLDEST, make=Assessment.from_dict
+        )
 
     def _result(self, name: str) -> AttackResult:
         for result in self.attacks:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from soar.errors import UserError, printable
 from soar.evaluation.assessment import CLEAN, WORST, Assessment, AttackResult, tensors
+from soar.evaluation.corruptions import stack_corruptions
 from soar.evaluation.diagnosis import SEVERITY
 from soar.evaluation.interval import paired, share_of
 from soar.evaluation.rendering import Shown
@@ -164,7 +165,8 @@ def _stack(parts: Sequence[Assessment]) -> Assessment:
             one, two = getattr(results[0], name), getattr(result, name)
             if one != two:
                 raise UserError(f"attack '{result.label}' differs in {name}: got {one} and {two}")
-    stacked = replace(parts[0], **_concatenated(parts))
+    corruptions = stack_corruptions([part.corruptions for part in parts])
+    stacked = replace(parts[0], corruptions=corruptions, **_concatenated(parts))
     numbers, counts = stacked.index.unique(return_counts=True)
     if bool((counts > 1).any()):
         kind = f"attack '{results[0].label}'" if results else "assessments"
@@ -199,7 +201,9 @@ def _beside(one: Assessment, other: Assessment) -> Assessment:
     if not torch.equal(one.correct, other.correct):
         raise UserError("assessments differ in which clean images are correctly classified")
     known = other.clean_predictions if one.clean_predictions is None else one.clean_predictions
-    return replace(one, clean_predictions=known, attacks=(*one.attacks, *other.attacks))
+    corruptions = other.corruptions if one.corruptions is None else one.corruptions
+    attacks = (*one.attacks, *other.attacks)
+    return replace(one, clean_predictions=known, corruptions=corruptions, attacks=attacks)
 
 
 def _named(one: Assessment) -> str:

@@ -12,6 +12,7 @@ from soar.errors import UserError
 from soar.evaluation.assessment import Assessment
 from soar.evaluation.attack import as_threats
 from soar.evaluation.budget import evaluate_within
+from soar.evaluation.corrupted import open_source, with_corruptions
 from soar.evaluation.curve import Curve
 from soar.evaluation.examples import Data
 from soar.evaluation.protocol import evaluate_target
@@ -41,6 +42,7 @@ def evaluate(
     check: bool = ...,
     class_names: tuple[str, ...] = ...,
     weights: Weights | None = ...,
+    corruptions: bool | str | Path = ...,
     budget: str | float | None = ...,
 ) -> Assessment: ...
 
@@ -62,6 +64,7 @@ def evaluate(
     check: bool = ...,
     class_names: tuple[str, ...] = ...,
     weights: Weights | None = ...,
+    corruptions: bool | str | Path = ...,
 ) -> Curve[Assessment]: ...
 
 
@@ -81,6 +84,7 @@ def evaluate(
     check: bool = True,
     class_names: tuple[str, ...] = (),
     weights: Weights | None = None,
+    corruptions: bool | str | Path = False,
     budget: str | float | None = None,
 ) -> Assessment | Curve[Assessment]:
     """Attack a model and return its clean and robust accuracy, with intervals.
@@ -105,6 +109,8 @@ def evaluate(
         check: add a first look at gradient masking, which costs next to nothing
         class_names: what the classes are called, for the record
         weights: what the model was filled with, for the record
+        corruptions: also measure accuracy under common corruptions, made here (True) or read from a
+            folder with the files of CIFAR-10-C
         budget: a time such as "10m" or seconds; as many examples as it allows are drawn at random
 
     Returns:
@@ -136,9 +142,13 @@ def evaluate(
     )
     if budget is not None and not isinstance(threat, Threat):
         raise UserError("budget: cannot be combined with several threats; choose one radius")
+    source = open_source(corruptions, target)
     with uncompiled(model, COMPILED_AGAIN):
         if not isinstance(threat, Threat):
-            return Curve(evaluate_radii(target, threats, plan, journal=journal, fast=fast, check=check))
+            curve = evaluate_radii(target, threats, plan, journal=journal, fast=fast, check=check)
+            return Curve(with_corruptions(curve, target, source))
         if budget is not None:
-            return evaluate_within(target, budget, plan, journal=journal, fast=fast, check=check)
-        return evaluate_target(target, plan, journal=journal, fast=fast, check=check)
+            found = evaluate_within(target, budget, plan, journal=journal, fast=fast, check=check)
+        else:
+            found = evaluate_target(target, plan, journal=journal, fast=fast, check=check)
+        return with_corruptions((found,), target, source)[0]

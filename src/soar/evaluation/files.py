@@ -111,6 +111,7 @@ def read_json(
     *,
     kind: str,
     version: int,
+    oldest: int | None = None,
     make: Callable[[dict[str, Any]], T],
 ) -> T:
     """Read a JSON file that this software wrote.
@@ -119,6 +120,7 @@ def read_json(
         path: the file
         kind: what it should hold, such as "assessment"
         version: of the format
+        oldest: the oldest version that can be read, too; it only lacks fields that have a default
         make: turns the plain values into what they stand for
 
     Raises:
@@ -126,7 +128,7 @@ def read_json(
     """
     stored = _stored(path, kind)
     got = stored["format"]
-    if type(got) is not int or got != version:
+    if type(got) is not int or not (oldest or version) <= got <= version:
         raise UserError(
             f"{path}: got version {got!r} of the {kind} format, expected {version};"
             " it was written by another version of soar"

@@ -125,10 +125,26 @@ class NoteShape(_Shape):
     message: str
 
 
+class CorruptionShape(_Shape):
+    """What one corruption at one severity left, example by example, in the order of `index`."""
+
+    name: str
+    severity: Annotated[int, Meta(ge=1, le=5)]
+    correct: Flags
+
+
+class CorruptionsShape(_Shape):
+    """Accuracy under common corruptions."""
+
+    source: str
+    accuracy: dict[str, Share]
+    results: list[CorruptionShape]
+
+
 class AssessmentShape(_RecordShape):
     """Outcomes of attacks on the same examples, with everything needed to repeat them."""
 
-    format: Literal[4]
+    format: Literal[4, 5]
     kind: Literal["assessment"]
     accuracy: dict[str, AccuracyShape]
     classes: list[str]
@@ -140,6 +156,7 @@ class AssessmentShape(_RecordShape):
     protocol: str
     notes: list[NoteShape]
     diagnosis: DiagnosisShape | None
+    corruptions: CorruptionsShape | None = None
 
 
 class CertificateShape(_RecordShape):

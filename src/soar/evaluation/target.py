@@ -16,6 +16,7 @@ from soar import values
 from soar.attacks import Attack, Outcomes, run
 from soar.attacks.engine import Listener
 from soar.data.pictures import Pictures
+from soar.data.unverified import SUFFIX
 from soar.errors import UserError
 from soar.evaluation.examples import Data, Inputs, gather
 from soar.inputs import check_batch_size
@@ -120,6 +121,10 @@ class Target:
         """
         own = run.data(root)
         source = own if data is None else data
+        name = str(run.path)
+        if own.name.endswith(SUFFIX) and source.name != own.name:
+            # Otherwise the name of the data says so.
+            name += f", trained on {own.name}"
         chosen: Split = getattr(source, split)
         return Target(
             model=run.trained_model(own).to(device),
@@ -128,7 +133,7 @@ class Target:
             seed=seed,
             batch_size=batch_size,
             progress=progress,
-            name=str(run.path),
+            name=name,
             data_name=f"{source.name} ({split})",
             class_names=tuple(source.classes),
             weights=run.weights(),

@@ -42,11 +42,16 @@ def training_images(recipe: Recipe) -> int:
     >>> from soar.recipes import load
     >>> training_images(load("cifar10-standard", ["--epochs", "2"]))
     90000
+    >>> extra = ["--data.extra", "synthetic.npz", "--data.extra.share", "0.7"]
+    >>> training_images(load("cifar10-standard", ["--epochs", "2", *extra]))
+    300000
     """
     training = recipe.training
     images = _IMAGES.get(recipe.data.name, _SAMPLE)
     held_out = min(images // 10, 5000) if recipe.data.validation is None else recipe.data.validation
-    images = round(training.epochs * (images - held_out))
+    # An epoch counts the first source of every batch.
+    own = 1 - (recipe.data.extra.share if recipe.data.extra else 0)
+    images = round(training.epochs * (images - held_out) / own)
     most = images if training.max_steps is None else training.max_steps * training.batch_size
     return min(images, most)
 

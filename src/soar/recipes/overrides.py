@@ -79,9 +79,12 @@ def apply(table: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
         if not section:
             changed[name] = value
             continue
-        part = changed.setdefault(section, {})
-        if not isinstance(part, dict):
-            raise UserError(f"{section}: got {part!r}, expected a table")
+        part = changed
+        for inner in section.split("."):
+            found = part.get(inner, {})
+            if not isinstance(found, dict):
+                raise UserError(f"{section}: got {found!r}, expected a table")
+            part[inner] = part = dict(found)
         if section in OPEN_SECTIONS and name == "name" and part.get("name") != value:
             part.clear()
         part[name] = value
@@ -122,10 +125,10 @@ def full_name(name: str, own: Iterable[str] = ()) -> str:
     section, _, _ = name.partition(".")
     if name in known or (section in OPEN_SECTIONS and "." in name):
         return name
-    if name in (*OPEN_SECTIONS, "data"):
+    if name in (*OPEN_SECTIONS, "data", "data.extra"):
         return f"{name}.name"
     for section in _SHORT_SECTIONS:
-        if name in SECTIONS[section].__dataclass_fields__ and name != "name":
+        if name in names_of(section) and name != "name":
             return f"{section}.{name}"
     longer = [f"--{field}" for field in known if field.rpartition(".")[2] == name and name != "name"]
     if longer:
@@ -135,7 +138,7 @@ def full_name(name: str, own: Iterable[str] = ()) -> str:
 
 def flags() -> list[str]:
     """Return every flag that sets a field, by its full name and by what may stand for it."""
-    short = [one for section in _SHORT_SECTIONS for one in SECTIONS[section].__dataclass_fields__]
+    short = [one for section in _SHORT_SECTIONS for one in names_of(section)]
     names = {*all_fields(), *short, *OPEN_SECTIONS} - {"name"}
     return sorted(f"--{name}" for name in names)
 
@@ -143,9 +146,14 @@ def flags() -> list[str]:
 def all_fields() -> list[str]:
     """Return the names of all fields of a recipe, without the options of models and objectives."""
     fields = ["description", "seed"]
-    for section, kind in SECTIONS.items():
-        fields += [f"{section}.{name}" for name in kind.__dataclass_fields__]
+    for section in SECTIONS:
+        fields += [f"{section}.{name}" for name in names_of(section)]
     return fields + [f"{section}.name" for section in OPEN_SECTIONS]
+
+
+def names_of(section: str) -> list[str]:
+    """Return the names of the fields of a section, without the sections inside of it."""
+    return [name for name in SECTIONS[section].__dataclass_fields__ if f"{section}.{name}" not in SECTIONS]
 
 
 def _kind(field: str) -> str:
@@ -174,7 +182,7 @@ def help_text() -> str:
     lines = ["fields of a recipe, each a flag; training, threat and data fields also by their last name:"]
     lines += _describe("", {"seed": Recipe})
     for section, kind in SECTIONS.items():
-        lines += _describe(f"{section}.", dict.fromkeys(kind.__dataclass_fields__, kind))
+        lines += _describe(f"{section}.", dict.fromkeys(names_of(section), kind))
     lines.append(
         "  --model NAME, --objective NAME with options, such as --objective adversarial:steps=10, or one by"
     )

@@ -12,9 +12,22 @@ from msgspec import Meta
 from soar import files
 from soar.errors import UserError, reason_of, unknown
 from soar.options import convert
-from soar.recipes.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
+from soar.recipes.settings import GuardSettings, Share, TrainingSettings, ValidationSettings, checked
 
 _LARGEST = 1_000_000
+Probability = Annotated[float, Meta(ge=0, le=1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtraSection:
+    """A second source of training examples, such as synthetic ones."""
+
+    name: str
+    """A dataset of `soar data list`, folder:PATH or FILE.npz; its training examples are taken."""
+    share: Share
+    """The share of every batch that comes from here, such as 0.7."""
+    labels: str | None = None
+    """A run folder whose trained model labels the examples; by default they have their own labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +48,12 @@ class DataSection:
     """How the padding is filled."""
     flip: bool = False
     """Flip images horizontally at random."""
+    cutmix: Probability | None = None
+    """Probability that an image gets a window of another one, and its label with that share of the area."""
+    erasing: Probability | None = None
+    """Probability that a random window of an image is blackened."""
+    extra: ExtraSection | None = None
+    """A second source of training examples, see `data.extra.name`; an epoch counts the first source."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,13 +158,14 @@ def _check_names(table: dict[str, Any], kind: Any, prefix: str, origin: str) -> 
     for name, value in table.items():
         if name not in known:
             raise unknown("field", name, known, f"{origin}: {prefix}{name}")
-        section = SECTIONS.get(name)
-        if not prefix and section is not None and isinstance(value, dict):
-            _check_names(value, section, f"{name}.", origin)
+        section = SECTIONS.get(f"{prefix}{name}")
+        if section is not None and isinstance(value, dict):
+            _check_names(value, section, f"{prefix}{name}.", origin)
 
 
 SECTIONS: dict[str, Any] = {
     "data": DataSection,
+    "data.extra": ExtraSection,
     "threat": ThreatSection,
     "training": TrainingSettings,
     "validation": ValidationSettings,

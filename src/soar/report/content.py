@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from soar.evaluation import Assessment, Bracket, Certificate
+from soar.evaluation.corruptions import Corruptions
 from soar.evaluation.diagnosis import Diagnosis
 from soar.report.drawing.lines import Curve
 from soar.report.drawing.surfaces import Surface
@@ -62,6 +63,8 @@ class RunContent:
     """of the model itself, on images of the assessment, the smallest radius first"""
     bracket: Bracket | None = None
     """what the robust accuracy lies between at the threat's eps, where that is certified"""
+    corruptions: Corruptions | None = None
+    """accuracy under common corruptions, where it was measured"""
     bracket_by_eps: tuple[Curve, ...] = ()
     """accuracy under attack and certified accuracy on the same images; empty without certificates"""
     bracket_examples: int = 0

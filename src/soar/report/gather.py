@@ -16,9 +16,10 @@ from soar import __version__
 from soar.errors import FileError, UserError
 from soar.evaluation import Assessment, bracket
 from soar.evaluation.assessment import WORST
+from soar.evaluation.corruptions import Corruptions
 from soar.evaluation.journal import fingerprint, remove_journals
 from soar.evaluation.protocol import evaluate_target
-from soar.evaluation.records import Say, find_assessment, find_certificates, find_diagnosis
+from soar.evaluation.records import Say, find_assessment, find_assessments, find_certificates, find_diagnosis
 from soar.evaluation.suites import resolve
 from soar.evaluation.target import Target
 from soar.fuse import inference_copy
@@ -112,6 +113,7 @@ def gather(
         ),
         environment=environment,
         certificates=tuple(certificates),
+        corruptions=_corruptions(run.path, target, found),
         bracket=next((one for one in brackets if one is not None), None),
         bracket_by_eps=both,
         bracket_examples=both_examples,
@@ -138,6 +140,12 @@ def _assess(run: Run, target: Target, say: Say) -> Assessment:
     say(f"saved {output}")
     # Read it back: files round times, and the page should be the same when it is written again.
     return Assessment.load(output)
+
+
+def _corruptions(folder: Path, target: Target, found: Assessment) -> Corruptions | None:
+    """Return what is on record about corruptions: that of the assessment, else of the largest that has it."""
+    measured = [one for one in (found, *find_assessments(folder, target)) if one.corruptions is not None]
+    return found.corruptions or max(measured, key=len, default=found).corruptions
 
 
 def _breaking_radii(target: Target, cache: ReportCache) -> dict[str, tuple[int, ...]]:

@@ -15,6 +15,7 @@ from soar.report.markup import Html, tag, whole
 from soar.report.sections import (
     attacks,
     classes,
+    corruptions,
     diagnosis,
     gallery,
     headline,
@@ -32,6 +33,7 @@ _SECTIONS = {
     "gallery": ("Gallery", gallery.draw),
     "surfaces": ("Loss surface", surfaces.draw),
     "classes": ("Classes", classes.draw),
+    "corruptions": ("Corruptions", corruptions.draw),
     "training": ("Training", training.draw),
     "cost": ("Cost", attacks.draw_cost),
     "provenance": ("Reproduce", provenance.draw),
@@ -83,7 +85,11 @@ def _masthead(runs: Sequence[RunContent], title: str) -> Html:
     tasks = dict.fromkeys((run.assessment.data, run.assessment.threat) for run in runs)
     parts = [piece for data, threat in tasks for piece in ("; ", f"{data}, ", whole(threat))][1:]
     count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-    links = [tag("a", name, href=f"#{place}") for place, (name, _) in _SECTIONS.items()]
+    links = [
+        tag("a", name, href=f"#{place}")
+        for place, (name, _) in _SECTIONS.items()
+        if place != "corruptions" or any(run.corruptions for run in runs)
+    ]
     return tag(
         "header",
         tag(

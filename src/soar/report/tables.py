@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from soar import __version__
 from soar.evaluation.assessment import CLEAN, WORST
+from soar.evaluation.corruptions import corruption_rows
 from soar.report.content import RunContent
 from soar.report.markup import DISTRUST
 from soar.report.sections.attacks import attack_labels
@@ -56,9 +57,11 @@ def latex(runs: Sequence[RunContent]) -> str:
 
 
 def _tables(runs: Sequence[RunContent]) -> list[tuple[str, Rows]]:
+    measured = [run for run in runs if run.corruptions]
     return [
         ("Clean and worst-case accuracy", _headline(runs)),
         ("Accuracy under each attack", _by_attack(runs)),
+        *([("Mean accuracy under common corruptions", _by_corruption(measured))] if measured else []),
     ]
 
 
@@ -90,6 +93,12 @@ def _by_attack(runs: Sequence[RunContent]) -> Rows:
     return rows + [
         [label, *(_share(run, label) for run in runs)] for label in (CLEAN, *attack_labels(runs), WORST)
     ]
+
+
+def _by_corruption(runs: Sequence[RunContent]) -> Rows:
+    columns = [corruption_rows(run.corruptions) for run in runs if run.corruptions]
+    rows = [["corruption", *(run.name for run in runs)]]
+    return rows + [[cells[0][0], *(one[-1] for one in cells)] for cells in zip(*columns, strict=True)]
 
 
 def _share(run: RunContent, label: str) -> str:

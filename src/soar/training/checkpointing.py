@@ -22,6 +22,9 @@ from soar.training.updates import Updates
 from soar.training.validation import Scores
 from soar.weights import fill
 
+# Where training stands in its data: all of a checkpoint's "data" that a resumed run does not keep.
+_PLACE = ("epoch", "batch")
+
 
 @dataclass
 class TrainerState:
@@ -192,7 +195,7 @@ class CheckpointManager:
             trainer=self.updates.state_dict() | generators,
             state=self.state.state_dict()
             | {
-                "data": {"epoch": epoch, "batch": batch} | dict(self.identity),
+                "data": dict(zip(_PLACE, (epoch, batch), strict=True)) | dict(self.identity),
                 "selection": self.rule,
                 "metrics_rows": self.metrics.rows,
             }
@@ -215,11 +218,12 @@ class CheckpointManager:
 
     def _restore(self, snapshot: checkpoints.Snapshot, world: World) -> None:
         state, where = snapshot.state, f"the checkpoint in {self.run}"
-        for name, now in self.identity.items():
-            if state["data"][name] != now:
+        # Only a training with a second source mentions it.
+        for name in dict.fromkeys([*self.identity, *state["data"]]):
+            now = self.identity.get(name, 0)
+            if name not in _PLACE and (before := state["data"].get(name, 0)) != now:
                 raise UserError(
-                    f"{self.run}: the run has {name} {state['data'][name]}, got {now}; "
-                    "a resumed run must keep it"
+                    f"{self.run}: the run has {name} {before}, got {now}; a resumed run must keep it"
                 )
         fill(self.updates.objective.model, snapshot.model, where)
         if self.updates.average and snapshot.ema is not None:

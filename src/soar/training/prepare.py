@@ -14,6 +14,7 @@ from soar.model_state import untouched
 from soar.prediction import checked_logits, predict
 from soar.progress import Mode
 from soar.runs import Run
+from soar.training.extra import load_extra
 from soar.training.tracking import Sink
 from soar.training.trainer import Trainer
 
@@ -58,7 +59,10 @@ def prepare(
             crop_padding=recipe.data.crop_padding,
             padding_mode=recipe.data.padding_mode,
             flip=recipe.data.flip,
+            cutmix=recipe.data.cutmix or 0.0,
+            erasing=recipe.data.erasing or 0.0,
         ),
+        extra=load_extra(recipe, data, root=root, device=device),
         seed=recipe.seed,
         device=device,
         sinks=sinks,

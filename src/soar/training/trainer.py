@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from soar import checkpoints, distributed
-from soar.data import Augmentation, Batch, Dataset, batches_per_epoch, training_batches
+from soar.data import Augmentation, Batch, Dataset, Extra, batches_per_epoch, training_batches
 from soar.environment import deterministic
 from soar.progress import Mode, Progress
 from soar.recipes.settings import GuardSettings, TrainingSettings, ValidationSettings, checked
@@ -57,6 +57,7 @@ class Trainer:
         guards: when training stops by itself
         run: the run folder; nothing in it is ever deleted but old checkpoints
         augmentation: random augmentation of the training images
+        extra: a second source of training examples, of which every batch has a fixed share
         seed: seed of data order, augmentation and validation
         device: such as "cpu" or "cuda"; under torchrun each process takes its own GPU
         sinks: further destinations of metrics besides `metrics.jsonl`
@@ -77,6 +78,7 @@ class Trainer:
         *,
         run: Path,
         augmentation: Augmentation,
+        extra: Extra | None = None,
         seed: int = 0,
         device: str = "cpu",
         sinks: Sequence[Sink] = (),
@@ -87,10 +89,10 @@ class Trainer:
         self.training = checked(training, "training")
         self.validation = checked(validation, "validation")
         self.run, self.seed, self.resume = run, seed, resume
-        self.augmentation, self.progress = augmentation, progress
+        self.augmentation, self.extra, self.progress = augmentation, extra, progress
         self.world = distributed.current()
         self.device = self.world.device(device)
-        self.steps_per_epoch = batches_per_epoch(data.train, training.batch_size)
+        self.steps_per_epoch = batches_per_epoch(data.train, training.batch_size, extra)
         self.length = Length(self.training, self.steps_per_epoch)
         self.threat = objective.threat
         self.held_out = data.validation.first(validation.examples or len(data.validation))
@@ -102,11 +104,19 @@ class Trainer:
             objective, self.training, self.steps_per_epoch, device=self.device, world=self.world
         )
         self.state = TrainerState(Guards(checked(guards, "guards")))
+        identity = {
+            "seed": seed,
+            "batch_size": training.batch_size,
+            "training examples": len(data.train),
+        }
+        if extra is not None:
+            identity["extra examples"] = len(extra.split)
+            identity["extra examples in a batch"] = extra.count(training.batch_size)
         self.manager = CheckpointManager(
             run,
             self.state,
             self.updates,
-            identity={"seed": seed, "batch_size": training.batch_size, "training examples": len(data.train)},
+            identity=identity,
             rule=selection_rule(self.held_out, self.threat, validation),
             sinks=sinks,
         )
@@ -295,6 +305,7 @@ def batches_of(trainer: Trainer) -> Generator[Batch, None, None]:
             seed=trainer.seed,
             epoch=epoch,
             augmentation=trainer.augmentation,
+            extra=trainer.extra,
             start=start if epoch == first else 0,
             rank=trainer.world.rank,
             world_size=trainer.world.size,
