@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn.functional import one_hot
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -85,8 +86,7 @@ class OnDevice(Tensor):
                 mine.append(x)
                 return x.held
             if isinstance(x, Tensor):
-                # PyTorch places the zeros of a missing derivative itself, one number for all.
-                if any(x.stride()) and not allows_cpu:
+                if x.dim() and not allows_cpu and not _stands_for_nothing(x):
                     raise RuntimeError(
                         f"{packet.__name__}: expected all tensors on {DEVICE}, got one of shape"
                         f" {tuple(x.shape)} and {x.dtype} on the CPU"
@@ -234,6 +234,11 @@ def on_cpu(x: Tensor) -> Tensor:
 
 def _held(x: Any) -> Any:
     return x.held if isinstance(x, OnDevice) else x
+
+
+def _stands_for_nothing(x: Tensor) -> bool:
+    """Whether these are zeros for a missing forward derivative, which PyTorch places itself."""
+    return forward_ad._current_level >= 0 and (x.is_meta or not bool(x.any()))
 
 
 @contextmanager
