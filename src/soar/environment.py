@@ -58,7 +58,7 @@ def works(device: str) -> bool:
 
     from soar import randomness
 
-    keys = randomness.key(0, torch.arange(4), "trial")
+    keys = randomness.key(0, torch.arange(4, device="cpu"), "trial")
     pixels = randomness.uniform(keys, (1, 4, 4))
     try:
         # The same 64-bit arithmetic as on the CPU, to the last bit.

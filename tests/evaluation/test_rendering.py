@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import soar
 from soar.evaluation import AdversarialExamples, Assessment, Curve, compare
-from soar.evaluation.rendering import Shown, as_html
+from soar.evaluation.rendering import Rendered, as_html
 from soar.evaluation.table import (
     STYLES,
     attack_table,
@@ -42,7 +42,7 @@ def attacked(eps: str = "8/255", label: str = "PGD-20") -> AdversarialExamples:
     return AdversarialExamples(Linf(eps), (label,), *tensors)
 
 
-def hostile() -> list[Shown]:
+def hostile() -> list[Rendered]:
     evidence = replace(diagnosis().checks[0], title=HOSTILE, sentence=HOSTILE, rule=HOSTILE)
     attacks = tuple(replace(one, label=one.label + HOSTILE) for one in assessment().attacks)
     return [
@@ -53,7 +53,7 @@ def hostile() -> list[Shown]:
     ]
 
 
-def everything() -> list[tuple[Shown, object]]:
+def everything() -> list[tuple[Rendered, object]]:
     """Every kind of result beside what the command line would print of it."""
     found, smaller = assessment(), replace(assessment(), threat=Linf("4/255"))
     proved = [certificate(), replace(certificate(), threat=Linf("1/255"))]
@@ -101,7 +101,7 @@ class Reader(HTMLParser):
 
 
 @pytest.mark.parametrize("found, expected", everything(), ids=name)
-def test_printing_shows_what_the_command_line_shows(found: Shown, expected: object) -> None:
+def test_printing_shows_what_the_command_line_shows(found: Rendered, expected: object) -> None:
     assert str(found) == f"{found}" == printed(expected) == printed(found)
 
 
@@ -168,7 +168,7 @@ def test_a_representation_is_one_short_line() -> None:
 
 
 @pytest.mark.parametrize("found", hostile(), ids=name)
-def test_names_cannot_steer_a_terminal(found: Shown) -> None:
+def test_names_cannot_steer_a_terminal(found: Rendered) -> None:
     assert repr(found).isprintable() and VISIBLE in repr(found)
     assert all(line.isprintable() for line in str(found).splitlines())
     assert VISIBLE in str(found).replace("\n", "")
@@ -176,7 +176,7 @@ def test_names_cannot_steer_a_terminal(found: Shown) -> None:
 
 
 @pytest.mark.parametrize("found", [*(one for one, _ in everything()), *hostile()], ids=name)
-def test_a_notebook_gets_the_same_text_and_nothing_from_elsewhere(found: Shown) -> None:
+def test_a_notebook_gets_the_same_text_and_nothing_from_elsewhere(found: Rendered) -> None:
     html = found._repr_html_()
     read = Reader(html)
     assert read.tags <= {"pre", "span"} and read.attributes == {"style"}

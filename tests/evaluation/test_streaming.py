@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import soar
 from soar.data import Split
 from soar.data.npy import Mapped
-from soar.data.pictures import Pixels, Rows
+from soar.data.stored import Pixels, Rows
 from soar.evaluation import target as targets
 from soar.evaluation.journal import fingerprint
 from soar.evaluation.target import Target
@@ -69,7 +69,7 @@ def test_a_subset_and_the_journal_do_not_read_everything_at_once(
     monkeypatch.setattr("soar.evaluation.journal._AT_ONCE", 16)
     kept, streamed, held = both(tmp_path)
     one = model()
-    names = [fingerprint(one, "x", split.pictures, split.labels) for split in (kept, streamed)]
+    names = [fingerprint(one, "x", split.stored, split.labels) for split in (kept, streamed)]
     assert (names[0], held.sizes) == (names[1], [16, 16, 8])
     held.sizes.clear()
     some = Target(model=one, data=streamed, threat=soar.Linf("0.1")).subset(torch.arange(COUNT) % 2 == 1)

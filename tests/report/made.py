@@ -19,7 +19,7 @@ from soar.evaluation.assessment import AttackResult
 from soar.evaluation.diagnosis import CheckResult, Diagnosis, Verdict
 from soar.evaluation.interval import wilson
 from soar.report.content import RunContent
-from soar.report.drawing.lines import Curve
+from soar.report.drawing.lines import ChartLine
 from soar.report.drawing.surfaces import Surface
 from soar.report.sections.classes import ClassOutcome
 from soar.report.sections.gallery import Frame, GalleryImage
@@ -87,8 +87,8 @@ def certified(run: RunContent) -> RunContent:
         )
     attacked = run.accuracy_by_eps[-1]
     both = (
-        Curve(label="attacked", x=attacked.x, y=attacked.y),
-        Curve(
+        ChartLine(label="attacked", x=attacked.x, y=attacked.y),
+        ChartLine(
             label="certified (crown)",
             x=(0.0, *(one.threat.radius for one in made)),
             y=(attacked.y[0], *(one.accuracy for one in made)),
@@ -261,7 +261,7 @@ def _diagnosis(verdict: Verdict) -> Diagnosis:
     )
 
 
-def _accuracy_by_eps(place: int) -> tuple[Curve, ...]:
+def _accuracy_by_eps(place: int) -> tuple[ChartLine, ...]:
     _, clean, pgd, dlr, square, _ = _RUNS[place]
     x = tuple(float(EPS * Fraction(k, 4)) for k in range(9))
     curves = []
@@ -275,7 +275,7 @@ def _accuracy_by_eps(place: int) -> tuple[Curve, ...]:
         counts = [round(200 * clean * math.exp(-rate * (k / 4) ** 1.5)) for k in range(9)]
         limits = [wilson(count, 200) for count in counts]
         curves.append(
-            Curve(
+            ChartLine(
                 label=label,
                 x=x,
                 y=tuple(count / 200 for count in counts),
@@ -286,19 +286,19 @@ def _accuracy_by_eps(place: int) -> tuple[Curve, ...]:
     return tuple(curves)
 
 
-def _training(place: int) -> tuple[Curve, ...]:
+def _training(place: int) -> tuple[ChartLine, ...]:
     rng = np.random.default_rng(100 + place)
     epochs = tuple(round(0.1 * k, 2) for k in range(1, 121))
     loss = tuple(float(2.3 * math.exp(-e / 4) + 0.6 + 0.05 * rng.normal()) for e in epochs)
     whole = tuple(float(k) for k in range(1, 13))
     return (
-        Curve(label="loss", x=epochs, y=loss),
-        Curve(label="penalty", x=epochs, y=tuple(0.4 * one for one in loss)),
-        Curve(label="lr", x=epochs, y=tuple(0.1 * (1 + math.cos(e / 12 * math.pi)) / 2 for e in epochs)),
-        Curve(label="grad_norm", x=epochs, y=tuple(0.5 + 0.1 * one for one in loss)),
-        Curve(label="images_per_second", x=epochs, y=tuple(246.0 + 10 * place for _ in epochs)),
-        Curve(label="clean", x=whole, y=tuple(0.85 - 0.5 * math.exp(-k / 3) for k in whole)),
-        Curve(label="robust", x=whole, y=tuple(0.65 - 0.5 * math.exp(-k / 4) for k in whole)),
+        ChartLine(label="loss", x=epochs, y=loss),
+        ChartLine(label="penalty", x=epochs, y=tuple(0.4 * one for one in loss)),
+        ChartLine(label="lr", x=epochs, y=tuple(0.1 * (1 + math.cos(e / 12 * math.pi)) / 2 for e in epochs)),
+        ChartLine(label="grad_norm", x=epochs, y=tuple(0.5 + 0.1 * one for one in loss)),
+        ChartLine(label="images_per_second", x=epochs, y=tuple(246.0 + 10 * place for _ in epochs)),
+        ChartLine(label="clean", x=whole, y=tuple(0.85 - 0.5 * math.exp(-k / 3) for k in whole)),
+        ChartLine(label="robust", x=whole, y=tuple(0.65 - 0.5 * math.exp(-k / 4) for k in whole)),
     )
 
 

@@ -74,7 +74,7 @@ def from_file(folder: Path) -> Dataset:
     """Return the small dataset with training images that are read from a file."""
     data = small.dataset()
     np.save(folder / "images.npy", data.train.images[:].numpy())
-    return replace(data, train=replace(data.train, pictures=Mapped(folder / "images.npy")))
+    return replace(data, train=replace(data.train, stored=Mapped(folder / "images.npy")))
 
 
 def make_trainer(run: Path, *, streamed: bool) -> Trainer:

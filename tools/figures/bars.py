@@ -10,7 +10,7 @@ from soar.report.drawing.charts import PALETTE
 from soar.report.drawing.svg import (
     EDGE,
     FAINT,
-    Entry,
+    LegendEntry,
     coordinate,
     escaped,
     heading,
@@ -49,7 +49,7 @@ def bars(result: Result) -> str:
         drawn, bottom = _band(result, columns[k * size : (k + 1) * size], left, bottom, cell)
         parts += drawn
     spread = "± one standard deviation" if result.seeds > 1 else "with the 95% interval"
-    looks = [Entry("paper", _swatch(paper=True)), Entry(f"ours, {spread}", _swatch(paper=False))]
+    looks = [LegendEntry("paper", _swatch(paper=True)), LegendEntry(f"ours, {spread}", _swatch(paper=False))]
     rows, bottom = legend(looks, bottom + 14, wide)
     made = picture(wide, bottom, [*parts, *rows], title=result.name, description=_description(result))
     return standalone(made, wide)

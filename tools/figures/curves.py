@@ -10,7 +10,7 @@ from tools.figures.bars import spread, standalone
 
 from soar.experiments.result import Cell, Result
 from soar.report.drawing.charts import WIDTH, line_chart
-from soar.report.drawing.lines import Curve
+from soar.report.drawing.lines import ChartLine
 
 _SHOWN = {"Standard": "clean", "PGD20": "PGD-20"}
 """columns of the paper's sweeps that tell the whole story, the price and the gain, and what to call them"""
@@ -54,7 +54,7 @@ def positions(values: Sequence[str]) -> tuple[dict[str, float], list[tuple[float
     return dict(zip(values, places, strict=True)), list(zip(places, values, strict=True))
 
 
-def _curve(label: str, at: Mapping[str, float], cells: Mapping[str, Cell]) -> Curve:
+def _curve(label: str, at: Mapping[str, float], cells: Mapping[str, Cell]) -> ChartLine:
     """Make a curve of cells by the value they belong to; a gap where nothing is known."""
     rows = []
     for value, cell in cells.items():
@@ -62,4 +62,4 @@ def _curve(label: str, at: Mapping[str, float], cells: Mapping[str, Cell]) -> Cu
         rows.append((at[value], *(math.nan if one is None else one / 100 for one in (cell.ours, low, high))))
     x, y, low_, high_ = zip(*sorted(rows), strict=True) if rows else ((), (), (), ())
     known = any(math.isfinite(one) for one in low_)
-    return Curve(label=label, x=x, y=y, low=low_ if known else (), high=high_ if known else ())
+    return ChartLine(label=label, x=x, y=y, low=low_ if known else (), high=high_ if known else ())

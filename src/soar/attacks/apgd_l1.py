@@ -189,9 +189,9 @@ class SparseAPGD(Ascent[SparseState]):
 @cache
 def _table(steps: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Tabulate, for 0 ... steps: the ball of the next step, and whether a point ends a window or a ball."""
-    factors = torch.ones(steps + 1, dtype=torch.float64)
-    is_check = torch.zeros(steps + 1, dtype=torch.bool)
-    is_end = torch.zeros(steps + 1, dtype=torch.bool)
+    factors = torch.ones(steps + 1, dtype=torch.float64, device="cpu")
+    is_check = torch.zeros(steps + 1, dtype=torch.bool, device="cpu")
+    is_end = torch.zeros(steps + 1, dtype=torch.bool, device="cpu")
     for ball in balls(steps):
         factors[ball.begins : ball.ends] = ball.factor
         window = max(int(_WINDOW * (ball.ends - ball.begins)), 1)

@@ -152,7 +152,7 @@ def _lengths(
     first: float, schedule: Schedule, steps: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
     """Tabulate the length of the next step after 0 ... steps steps, computed in float64 on the CPU."""
-    done = torch.arange(steps + 1, dtype=torch.float64) / steps
+    done = torch.arange(steps + 1, dtype=torch.float64, device="cpu") / steps
     shares = 1 - done if schedule == "linear" else (1 + (math.pi * done).cos()) / 2
     return (first * shares).to(dtype).to(device)
 

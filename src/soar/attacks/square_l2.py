@@ -182,7 +182,7 @@ def _patterns(windows: Windows, which: Tensor, sides: tuple[int, ...], x: Tensor
 def _table(sides: tuple[int, ...], dtype: torch.dtype, device: torch.device, order: int) -> Tensor:
     """Return the pattern of every side, lying and standing, with a row and a column of zeros at the end."""
     size = max(sides) + 1
-    table = torch.zeros(len(sides), 2, size, size, dtype=dtype)
+    table = torch.zeros(len(sides), 2, size, size, dtype=dtype, device="cpu")
     for i, side in enumerate(sides):
         pattern = two_lobes(side, order).to(dtype)
         table[i, 0, :side, :side], table[i, 1, :side, :side] = pattern, pattern.T

@@ -108,7 +108,7 @@ def _sources(arguments: argparse.Namespace, given: Target) -> dict[str, nn.Modul
         opened = runs.find(path)
         own = opened.data(arguments.root)
         for name, got, expected in (
-            ("images of shape", own.shape, tuple(given.pictures.shape[1:])),
+            ("images of shape", own.shape, tuple(given.stored.shape[1:])),
             ("a number of classes of", len(own.classes), len(given.class_names)),
         ):
             if got != expected:

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     model, data = _subject(arguments)
     ready_folder(arguments.output.parent, "--output")
     to = getattr(export, f"to_{arguments.format.replace('-', '_')}")
-    print(f"saved {to(model, arguments.output, data.test.pictures[:EXAMPLES])}")
+    print(f"saved {to(model, arguments.output, data.test.stored[:EXAMPLES])}")
     return 0
 
 

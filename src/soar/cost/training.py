@@ -249,7 +249,7 @@ def _count_updates(trainer: Trainer, few: Batch, step: int, times: int) -> Phase
 
 def _count_validation(trainer: Trainer, steps: int) -> PhaseCost:
     """Count a validation whose attack has so many steps."""
-    images, examples = trainer.held_out.pictures[:_FEW_IMAGES], len(trainer.held_out)
+    images, examples = trainer.held_out.stored[:_FEW_IMAGES], len(trainer.held_out)
     with Counter(trainer.updates.judged_model) as counter:
         forwards, backwards = _validate(trainer, images, steps)
     period = trainer.validation.every * trainer.steps_per_epoch
@@ -311,7 +311,7 @@ def _time_updates(trainer: Trainer, step: int, clock: Clock) -> float:
 
 def _time_validation(trainer: Trainer, whole: PhaseCost, clock: Clock) -> float:
     """Time a short attack on one batch, and assume the same rate for the whole validation."""
-    images = trainer.held_out.pictures[trainer.world.shard(whole.images)][: trainer.validation.batch_size]
+    images = trainer.held_out.stored[trainer.world.shard(whole.images)][: trainer.validation.batch_size]
     steps = min(_FEW_STEPS, trainer.validation.steps)
     short = _count_validation(trainer, steps)
     spent: list[float] = []

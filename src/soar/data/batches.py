@@ -21,8 +21,8 @@ from torch import Tensor
 from soar import randomness
 from soar.data.dataset import Split
 from soar.data.patches import draw_erasing, draw_mixing, erase, paste
-from soar.data.pictures import Pixels
 from soar.data.sources import Extra, Pool, extra_rows, interleaved
+from soar.data.stored import Pixels
 from soar.errors import UserError
 
 _AHEAD_PER_WORKER = 2

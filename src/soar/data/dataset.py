@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soar.data.pictures import Pictures, Pixels, select, settled
+from soar.data.stored import Pixels, StoredImages, select, settled
 from soar.errors import UserError, printable
 
 # ImageNet-21K, the largest in use, has 21,841.
@@ -25,7 +25,7 @@ class Split:
     """Labeled images that are used for one purpose.
 
     Args:
-        pictures: the images, uint8, shape (N, channels, height, width), in memory or read when indexed
+        stored: the images, uint8, shape (N, channels, height, width), in memory or read when indexed
         labels: int64, shape (N,)
         indices: int64, shape (N,); the position in the source file, which identifies an example
             whatever is selected or shuffled
@@ -35,22 +35,22 @@ class Split:
     [2, 0]
     """
 
-    pictures: Tensor | Pictures
+    stored: Tensor | StoredImages
     labels: Tensor
     indices: Tensor
 
     def __post_init__(self) -> None:
-        if self.pictures.dtype != torch.uint8 or self.pictures.ndim != 4:
+        if self.stored.dtype != torch.uint8 or self.stored.ndim != 4:
             raise UserError(
-                f"images: got {self.pictures.dtype} of shape {tuple(self.pictures.shape)}, "
+                f"images: got {self.stored.dtype} of shape {tuple(self.stored.shape)}, "
                 "expected uint8 (N, channels, height, width)"
             )
         for name in ("labels", "indices"):
             numbers: Tensor = getattr(self, name)
-            if numbers.dtype != torch.int64 or numbers.shape != self.pictures.shape[:1]:
+            if numbers.dtype != torch.int64 or numbers.shape != self.stored.shape[:1]:
                 raise UserError(
                     f"{name}: got {numbers.dtype} of shape {tuple(numbers.shape)}, "
-                    f"expected int64 ({len(self.pictures)},)"
+                    f"expected int64 ({len(self.stored)},)"
                 )
 
     def __len__(self) -> int:
@@ -59,7 +59,7 @@ class Split:
     @property
     def images(self) -> Tensor:
         """All images in memory; those that are in files are read at each call."""
-        return self.pictures[:]
+        return self.stored[:]
 
     def subset(self, rows: Tensor) -> Split:
         """Return some examples, in the order given; images that are not in memory stay where they are.
@@ -74,7 +74,7 @@ class Split:
         return self._select(slice(n))
 
     def _select(self, rows: Tensor | slice) -> Split:
-        return Split(select(self.pictures, rows), self.labels[rows], self.indices[rows])
+        return Split(select(self.stored, rows), self.labels[rows], self.indices[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,15 +108,15 @@ def from_files(name: str, classes: tuple[str, ...], train: Split | None, test: S
         test: the test examples; None where there are none, as in a second source to learn from
     """
     none = next(part for part in (train, test) if part is not None).first(0)
-    channels, height, width = none.pictures.shape[1:]
+    channels, height, width = none.stored.shape[1:]
     return Dataset(name, classes, (channels, height, width), train or none, none, test or none)
 
 
-def labeled_pictures(pictures: Pictures, labels: NDArray[Any], *, num_classes: int, where: str) -> Split:
-    """Pair pictures with labels, and check that they fit together; few or small ones are read at once.
+def labeled_stored(images: StoredImages, labels: NDArray[Any], *, num_classes: int, where: str) -> Split:
+    """Pair images with labels, and check that they fit together; few or small ones are read at once.
 
     Args:
-        pictures: the images
+        images: the images
         labels: the class of each, integers of any type
         num_classes: labels run from 0 to one less
         where: the file, for messages
@@ -124,9 +124,9 @@ def labeled_pictures(pictures: Pictures, labels: NDArray[Any], *, num_classes: i
     Raises:
         UserError: for a different number of images and labels, or a label out of range
     """
-    check_labels(labels, len(pictures), num_classes=num_classes, where=where)
+    check_labels(labels, len(images), num_classes=num_classes, where=where)
     numbers = torch.from_numpy(labels.astype(np.int64))
-    return Split(settled(pictures), numbers, torch.arange(len(numbers)))
+    return Split(settled(images), numbers, torch.arange(len(numbers), device="cpu"))
 
 
 def class_names(names: Iterable[str], where: str) -> tuple[str, ...]:

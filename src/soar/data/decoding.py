@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from soar.data.files import parsing
-from soar.data.pictures import Pixels
+from soar.data.stored import Pixels
 from soar.errors import UserError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Pictures that are image files or parts of archives, decoded when they are read."""
+"""Stored images that are files or parts of archives, decoded when they are read."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from abc import abstractmethod
 import numpy as np
 
 from soar.data.decoding import Framing, Header, decode, header
-from soar.data.pictures import Pictures, Pixels, Rows
+from soar.data.stored import Pixels, Rows, StoredImages
 from soar.errors import UserError
 
 _SAMPLED = 64
 
 
-class Encoded(Pictures):
+class Encoded(StoredImages):
     """Images in the formats that cameras and the web use; a subclass knows where their bytes are.
 
     Their shape is found out from their headers: gray where all are gray, else RGB. Without a crop all headers

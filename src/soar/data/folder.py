@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from soar.data.dataset import Dataset, Split, class_names, from_files, labeled_pictures
+from soar.data.dataset import Dataset, Split, class_names, from_files, labeled_stored
 from soar.data.decoding import KEPT, LARGEST_FILE, SUFFIXES, Framing
 from soar.data.encoded import Encoded
 from soar.data.files import open_regular
@@ -60,11 +60,11 @@ def read(folder: Path, framing: Framing = KEPT) -> Dataset:
     paths = [path for part in (train, test) for files in part.values() for path in files]
     labels = np.array([classes.index(name) for part in (train, test) for name in part for _ in part[name]])
     count = sum(len(files) for files in train.values())
-    pictures = Files(paths, framing)
+    images = Files(paths, framing)
 
     def part(rows: slice) -> Split:
         where = str(folder)
-        return labeled_pictures(pictures.at(rows), labels[rows], num_classes=len(classes), where=where)
+        return labeled_stored(images.at(rows), labels[rows], num_classes=len(classes), where=where)
 
     names = class_names(classes, str(folder))
     return from_files(str(folder), names, part(slice(count)) if train else None, part(slice(count, None)))

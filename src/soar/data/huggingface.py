@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from soar.data.dataset import Dataset, Split, class_names, from_files, labeled_pictures
+from soar.data.dataset import Dataset, Split, class_names, from_files, labeled_stored
 from soar.data.decoding import KEPT, Framing
 from soar.data.encoded import Encoded
 from soar.data.files import parsing
@@ -71,8 +71,8 @@ def read(folder: Path, framing: Framing = KEPT) -> Dataset:
         with parsing(where, "has other columns than the test split"):
             table = splits[split].cast_column(image, datasets.Image(decode=False))
             labels = np.asarray(table[label])
-        pictures = Table(table.select_columns([image]), image, where, framing)
-        return labeled_pictures(pictures, labels, num_classes=len(names), where=where)
+        images = Table(table.select_columns([image]), image, where, framing)
+        return labeled_stored(images, labels, num_classes=len(names), where=where)
 
     return from_files(str(folder), names, part("train") if "train" in splits else None, part(name))
 

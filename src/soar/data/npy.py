@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soar.data.dataset import Dataset, Split, from_files, labeled_pictures
+from soar.data.dataset import Dataset, Split, from_files, labeled_stored
 from soar.data.files import memory_limit, open_regular, parsing
 from soar.data.npz import classes_of, in_layout, whole_numbers
-from soar.data.pictures import Pictures, Pixels, Rows
+from soar.data.stored import Pixels, Rows, StoredImages
 from soar.errors import UserError
 
 
-class Mapped(Pictures):
+class Mapped(StoredImages):
     """Images in one `.npy` file.
 
     Rows are read from the file, not through a memory map: pages of a map count as memory of the process.
@@ -80,7 +80,7 @@ def read(folder: Path) -> Dataset:
 
     def pair(part: str) -> Split:
         where = str(folder / f"y_{part}.npy")
-        return labeled_pictures(images[part], labels[part], num_classes=len(classes), where=where)
+        return labeled_stored(images[part], labels[part], num_classes=len(classes), where=where)
 
     return from_files(str(folder), classes, pair("train") if has_train else None, pair("test"))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from soar.data.dataset import Dataset, Split, class_names, from_files, labeled
 from soar.data.files import check_memory, memory_limit, open_regular, parsing
-from soar.data.pictures import Pixels
+from soar.data.stored import Pixels
 from soar.errors import UserError, printable
 
 _CHANNELS = (1, 3)

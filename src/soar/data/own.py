@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soar.data.dataset import Dataset, Split, class_names, from_files, labeled_pictures
+from soar.data.dataset import Dataset, Split, class_names, from_files, labeled_stored
 from soar.data.files import parsing
-from soar.data.pictures import Pictures, Pixels, Rows
+from soar.data.stored import Pixels, Rows, StoredImages
 from soar.errors import UserError
 from soar.imports import imported
 from soar.imports import where as origin
@@ -20,7 +20,7 @@ _ROUNDING = 1e-3
 _EXPECTED = "expected a uint8 array or tensor, a PIL image, or floats that are bytes divided by 255"
 
 
-class Items(Pictures):
+class Items(StoredImages):
     """The images of a map-style dataset, whose items are pairs (image, label)."""
 
     def __init__(self, items: Any, where: str) -> None:
@@ -54,7 +54,7 @@ def as_bytes(image: NDArray[Any], where: str, *, is_first: bool) -> Pixels:
     Args:
         image: bytes, or floats that are bytes divided by 255
         where: what to call it in messages
-        is_first: whether channels come first, as in a tensor; in a picture or an array they come last
+        is_first: whether channels come first, as in a tensor; in a PIL image or an array they come last
 
     Raises:
         UserError: if it is anything else, such as normalized
@@ -116,8 +116,8 @@ def read(path: str) -> Dataset:
 
     def part_of(part: str) -> Split:
         where = f"{path} ({part})"
-        pictures = Items(parts[part], where)
-        return labeled_pictures(pictures, labels[part], num_classes=len(classes), where=where)
+        images = Items(parts[part], where)
+        return labeled_stored(images, labels[part], num_classes=len(classes), where=where)
 
     return from_files(path, classes, part_of("train") if "train" in parts else None, part_of("test"))
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from soar import randomness
-from soar.data.pictures import Pixels
+from soar.data.stored import Pixels
 
 Boxes = NDArray[np.int64]
 # Zhong et al.: shares of the area, and height over width or the inverse.

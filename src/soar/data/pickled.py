@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from soar.data.files import parsing
-from soar.data.pictures import Pixels
+from soar.data.stored import Pixels
 
 _MARK = object()
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}

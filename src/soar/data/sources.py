@@ -11,7 +11,7 @@ from torch import Tensor
 
 from soar import randomness
 from soar.data.dataset import Split
-from soar.data.pictures import Pixels
+from soar.data.stored import Pixels
 from soar.errors import UserError
 
 
@@ -63,7 +63,7 @@ def extra_rows(extra: Extra, count: int, batch_size: int, *, seed: int, epoch: i
     """
     each, length = extra.count(batch_size), len(extra.split)
     first = epoch * count * each
-    places = torch.arange(first, first + count * each)
+    places = torch.arange(first, first + count * each, device="cpu")
     passes = places // length
     orders = {
         int(number): randomness.permutation(randomness.key(seed, 0, "extra order", int(number)), length)[0]
@@ -80,7 +80,7 @@ def interleaved(first: Tensor, second: Tensor) -> Tensor:
     tensor([[ 1,  7,  8,  2,  9, 10]])
     """
     own, other = first.shape[1], second.shape[1]
-    places = torch.arange(own + other + 1) * other // (own + other)
+    places = torch.arange(own + other + 1, device="cpu") * other // (own + other)
     is_other = places.diff().bool()
     made = first.new_empty(len(first), own + other)
     made[:, ~is_other], made[:, is_other] = first, second
@@ -97,10 +97,10 @@ class Pool:
     def __init__(self, splits: list[Split]) -> None:
         # Images that are not in memory are read when a batch needs them.
         self.read = [
-            split.pictures.numpy().__getitem__ if isinstance(split.pictures, Tensor) else split.pictures.read
+            split.stored.numpy().__getitem__ if isinstance(split.stored, Tensor) else split.stored.read
             for split in splits
         ]
-        self.shape = tuple(splits[0].pictures.shape[1:])
+        self.shape = tuple(splits[0].stored.shape[1:])
         self.labels = torch.cat([split.labels for split in splits])
         self.indices = torch.cat([split.indices for split in splits])
         self.ends = np.cumsum([len(split) for split in splits])

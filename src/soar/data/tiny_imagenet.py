@@ -10,7 +10,7 @@ import numpy as np
 
 from soar.data.dataset import Dataset, class_names, from_files, labeled
 from soar.data.files import check_memory, parsing
-from soar.data.pictures import Pixels
+from soar.data.stored import Pixels
 from soar.data.unverified import contents_of
 from soar.errors import UserError
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from soar.data.dataset import Dataset, Split, class_names, from_files, labeled_pictures
+from soar.data.dataset import Dataset, Split, class_names, from_files, labeled_stored
 from soar.data.decoding import KEPT, LARGEST_FILE, SUFFIXES, Framing
 from soar.data.encoded import Encoded
 from soar.data.files import parsing
@@ -73,8 +73,8 @@ def read(folder: Path, framing: Framing = KEPT) -> Dataset:
 
     def part(places: list[Place]) -> Split:
         labels = np.array([numbers[place.label] for place in places])
-        pictures = Shards(places, framing)
-        return labeled_pictures(pictures, labels, num_classes=len(names), where=str(folder))
+        images = Shards(places, framing)
+        return labeled_stored(images, labels, num_classes=len(names), where=str(folder))
 
     return from_files(str(folder), names, part(train) if train else None, part(test))
 

@@ -91,9 +91,7 @@ def open_journal(target: Target, plan: Plan, path: Path) -> Journal:
         path: where to write
     """
     description = f"{[describe(one) for one in plan]} {target.threat} {target.seed} {target.data_name}"
-    return Journal(
-        path, fingerprint(target.model, description, target.pictures, target.labels), current().rank
-    )
+    return Journal(path, fingerprint(target.model, description, target.stored, target.labels), current().rank)
 
 
 class Shard:

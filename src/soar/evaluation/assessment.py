@@ -15,7 +15,7 @@ from soar.evaluation.corruptions import Corruptions, corruption_table
 from soar.evaluation.diagnosis import Diagnosis, Verdict
 from soar.evaluation.files import plain_fields, read_json, tensor_of, write_json
 from soar.evaluation.interval import share_of, wilson
-from soar.evaluation.rendering import Shown
+from soar.evaluation.rendering import Rendered
 from soar.evaluation.shapes import NoteKind as NoteKind
 from soar.evaluation.table import CLEAN as CLEAN
 from soar.evaluation.table import WORST as WORST
@@ -81,7 +81,7 @@ class AttackResult:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Assessment(Shown):
+class Assessment(Rendered):
     """Outcomes of attacks on the same examples, with everything needed to repeat them."""
 
     model: str

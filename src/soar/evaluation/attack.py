@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from soar.errors import UserError, unknown
 from soar.evaluation.curve import Curve
 from soar.evaluation.interval import share_of, wilson
-from soar.evaluation.rendering import Shown
+from soar.evaluation.rendering import Rendered
 from soar.evaluation.suites import Plan, Wanted, resolve
 from soar.evaluation.table import CLEAN, WORST, attack_table
 from soar.evaluation.target import COMPILED_AGAIN, Target
@@ -28,7 +28,7 @@ Batch = Tensor | NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class AdversarialExamples(Shown):
+class AdversarialExamples(Rendered):
     """What `soar.attack` returns: one adversarial image for each image, in the order they were given.
 
     All tensors are on the device of the images that were passed, and on the CPU for NumPy arrays.
@@ -192,7 +192,7 @@ def _attacked(target: Target, threat: Threat, plan: Plan) -> AdversarialExamples
         robust[left] = outcomes.robust
     tensors = (adversarial, ~robust, predictions, correct, forward, backward)
     labels = tuple(planned.attack.label for planned in plan)
-    device = target.pictures[:0].device
+    device = target.stored[:0].device
     return AdversarialExamples(threat, labels, *(one.to(device) for one in tensors))
 
 

@@ -12,7 +12,7 @@ from soar import values
 from soar.errors import printable
 from soar.evaluation.files import plain_fields, read_json, tensor_of, write_json
 from soar.evaluation.interval import share_of, wilson
-from soar.evaluation.rendering import Shown
+from soar.evaluation.rendering import Rendered
 from soar.evaluation.table import certificate_table
 from soar.threat import Threat, threat
 from soar.weights import Weights
@@ -25,7 +25,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Certificate(Shown):
+class Certificate(Rendered):
     """Which examples are proved to be robust, with everything needed to repeat the proof."""
 
     model: str

@@ -168,9 +168,7 @@ def _journal(target: Target, method: Method, path: Path | None) -> Journal | Non
     if path is None:
         return None
     description = f"{method} {target.seed} {target.data_name}"
-    return Journal(
-        path, fingerprint(target.model, description, target.pictures, target.labels), current().rank
-    )
+    return Journal(path, fingerprint(target.model, description, target.stored, target.labels), current().rank)
 
 
 def _certificate(

@@ -15,7 +15,7 @@ from soar.evaluation.assessment import CLEAN, WORST, Assessment, AttackResult, t
 from soar.evaluation.corruptions import stack_corruptions
 from soar.evaluation.diagnosis import SEVERITY
 from soar.evaluation.interval import paired, share_of
-from soar.evaluation.rendering import Shown
+from soar.evaluation.rendering import Rendered
 from soar.evaluation.table import comparison_table
 from soar.text import points
 
@@ -78,7 +78,7 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(Shown):
+class Comparison(Rendered):
     """Differences between two assessments, the worst case last."""
 
     first: str

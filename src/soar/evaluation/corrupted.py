@@ -50,7 +50,7 @@ def open_source(wanted: bool | str | Path, target: Target) -> Source | None:
     if wanted is False:
         return None
     if wanted is True:
-        height, width = target.pictures.shape[-2:]
+        height, width = target.stored.shape[-2:]
         source = Source(
             f"made by soar with the constants of {constants_for(height, width).name}; frost is drawn",
             lambda part, name, severity: corrupt(
@@ -94,12 +94,12 @@ def measure(target: Target, source: Source) -> Corruptions:
     world = current()
     part = target.subset(world.shard(len(target)))
     mode: Mode = target.progress if world.is_main else "quiet"
-    pieces = [part.subset(rows) for rows in torch.arange(len(part)).split(part.at_once)]
+    pieces = [part.subset(rows) for rows in torch.arange(len(part), device="cpu").split(part.at_once)]
     results = []
     with Progress(len(CORRUPTIONS) * len(SEVERITIES), "corruptions", mode, unit="sets") as bar:
         for name in CORRUPTIONS:
             for severity in SEVERITIES:
-                correct = torch.zeros(0, dtype=torch.bool)
+                correct = torch.zeros(0, dtype=torch.bool, device="cpu")
                 if len(part):
                     correct = torch.cat([_correct(one, source, name, severity) for one in pieces])
                     bar.advance(1, at=f"{name} {severity}", accuracy=percent(share_of(correct)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from soar.errors import printable
 from soar.evaluation.certificate import Certificate
-from soar.evaluation.rendering import Shown
+from soar.evaluation.rendering import Rendered
 from soar.evaluation.table import certificate_table, curve
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result", "Assessment", "AdversarialExamples", Certificate)
 
 
-class Curve(Shown, tuple[Result, ...]):
+class Curve(Rendered, tuple[Result, ...]):
     """A tuple of results of one model on the same images, each at another radius.
 
     `soar.evaluate`, `soar.attack` and `soar.certify` return one for a list of threats; results that were

@@ -11,7 +11,7 @@ from soar import values
 from soar.errors import printable
 from soar.evaluation.advice import as_command, as_python
 from soar.evaluation.files import plain_fields, read_json, write_json
-from soar.evaluation.rendering import Shown
+from soar.evaluation.rendering import Rendered
 from soar.evaluation.shapes import AdviceKind as AdviceKind
 from soar.evaluation.table import verdict_table
 from soar.evaluation.thresholds import SEVERITY as SEVERITY
@@ -113,7 +113,7 @@ class Check:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Diagnosis(Shown):
+class Diagnosis(Rendered):
     """The checks of one model, the most severe finding first."""
 
     model: str

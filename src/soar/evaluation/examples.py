@@ -17,7 +17,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 from torch.utils.data import Dataset as TorchDataset
 
 from soar.data import Split
-from soar.data.pictures import Pictures, select
+from soar.data.stored import StoredImages, select
 from soar.errors import UserError, first_line
 from soar.inputs import check_images
 from soar.prediction import as_input
@@ -36,23 +36,23 @@ class LabeledImages:
     """Examples to evaluate.
 
     Args:
-        pictures: the images, uint8 or float in [0, 1], in memory or read when indexed
+        stored: the images, uint8 or float in [0, 1], in memory or read when indexed
         labels: true classes
         index: the identity of each example
     """
 
-    pictures: Tensor | Pictures
+    stored: Tensor | StoredImages
     labels: Tensor
     index: Tensor
 
     @property
     def images(self) -> Tensor:
         """All images in memory; those that are in files are read at each call."""
-        return self.pictures[:]
+        return self.stored[:]
 
     def subset(self, rows: Tensor | slice) -> LabeledImages:
         """Return some examples, in the order of `rows`."""
-        return LabeledImages(select(self.pictures, rows), self.labels[rows], self.index[rows])
+        return LabeledImages(select(self.stored, rows), self.labels[rows], self.index[rows])
 
 
 class Inputs:
@@ -64,7 +64,7 @@ class Inputs:
         dtype: of the model
     """
 
-    def __init__(self, images: Tensor | Pictures, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(self, images: Tensor | StoredImages, device: torch.device, dtype: torch.dtype) -> None:
         self._images, self._device, self._dtype = images, device, dtype
 
     def __getitem__(self, rows: Tensor | slice | int) -> Tensor:
@@ -102,7 +102,7 @@ def gather(data: Data) -> LabeledImages:
     if isinstance(data, LabeledImages):
         return data
     if isinstance(data, Split):
-        found = LabeledImages(data.pictures, data.labels, data.indices)
+        found = LabeledImages(data.stored, data.labels, data.indices)
     elif isinstance(data, DataLoader | TorchDataset):
         found = _numbered(*_loaded(data))
     elif isinstance(data, tuple) and len(data) == 2 and all(isinstance(x, Tensor | np.ndarray) for x in data):
@@ -113,8 +113,8 @@ def gather(data: Data) -> LabeledImages:
             f"data: got {got or type(data).__name__}, expected a split such as"
             " soar.data.load('cifar10').test, a pair (images, labels), or a torch Dataset or DataLoader"
         )
-    if isinstance(found.pictures, Tensor):
-        check_images(found.pictures, found.labels)
+    if isinstance(found.stored, Tensor):
+        check_images(found.stored, found.labels)
     if not len(found.labels):
         raise UserError(_NO_IMAGES)
     return found

@@ -98,7 +98,7 @@ def _at_images(target: Target, found: Assessment) -> list[CheckResult]:
     """Measure gradients, and one step along them, at the correctly classified among the first images."""
     try:
         # Numbered anew: random points go by the place among these images.
-        few = replace(target, data=(target.pictures[:MOST_EXAMPLES], target.labels[:MOST_EXAMPLES]))
+        few = replace(target, data=(target.stored[:MOST_EXAMPLES], target.labels[:MOST_EXAMPLES]))
         with untouched(few.model):
             correct = few.correct
         if not bool(correct.any()):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from soar.attacks import Outcomes
-from soar.data.pictures import Pictures
+from soar.data.stored import StoredImages
 from soar.errors import reason_of
 
 _AT_ONCE = 1024
@@ -30,7 +30,7 @@ class Row(NamedTuple):
     predictions: int
 
 
-def fingerprint(model: nn.Module, description: str, images: Tensor | Pictures, labels: Tensor) -> str:
+def fingerprint(model: nn.Module, description: str, images: Tensor | StoredImages, labels: Tensor) -> str:
     """Return a digest of everything that decides outcomes: weights, data and a description of the rest.
 
     Args:

@@ -18,7 +18,7 @@ _GRAY, _RED, _GREEN = (118, 118, 118), (213, 65, 65), (42, 132, 68)
 _YELLOW, _BLUE = (155, 110, 20), (60, 115, 215)
 
 
-class Shown(ABC):
+class Rendered(ABC):
     """A result that shows as a table; its `repr` is one short line for lists and debuggers."""
 
     @abstractmethod

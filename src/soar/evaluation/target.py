@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from soar import values
 from soar.attacks import Attack, Outcomes, run
 from soar.attacks.engine import Listener
-from soar.data.pictures import Pictures
+from soar.data.stored import StoredImages
 from soar.data.unverified import SUFFIX
 from soar.errors import UserError
 from soar.evaluation.examples import Data, Inputs, gather
@@ -143,9 +143,9 @@ class Target:
         return len(self.labels)
 
     @property
-    def pictures(self) -> Tensor | Pictures:
+    def stored(self) -> Tensor | StoredImages:
         """The images as they were given: uint8, or float in [0, 1]; perhaps in files until indexed."""
-        return gather(self.data).pictures
+        return gather(self.data).stored
 
     @property
     def images(self) -> Tensor:
@@ -170,7 +170,7 @@ class Target:
     @property
     def x(self) -> Inputs:
         """The images as the model takes them: float in [0, 1], on its device, in its precision."""
-        return Inputs(self.pictures, *placement(self.model))
+        return Inputs(self.stored, *placement(self.model))
 
     @cached_property
     def y(self) -> Tensor:
@@ -184,7 +184,10 @@ class Target:
         Raises:
             UserError: if they are not one row of finite logits for each image, or a label is not a class
         """
-        parts = [self.predict(self.pictures[rows]) for rows in torch.arange(len(self)).split(self.at_once)]
+        parts = [
+            self.predict(self.stored[rows])
+            for rows in torch.arange(len(self), device="cpu").split(self.at_once)
+        ]
         found = torch.cat(parts) if parts else self.predict(self.images)
         if not len(self):
             return found
@@ -225,13 +228,13 @@ class Target:
     @property
     def at_once(self) -> int:
         """How many images are held as floats at once, with the points of an attack."""
-        batches = _NUMBERS_AT_ONCE // max(1, self.batch_size * math.prod(self.pictures.shape[1:]))
+        batches = _NUMBERS_AT_ONCE // max(1, self.batch_size * math.prod(self.stored.shape[1:]))
         return self.batch_size * min(max(1, batches), _BATCHES_AT_ONCE)
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Yield images as the model takes them, their classes and their index, all on the model's device."""
         index = self.index.to(self.device)
-        for rows in torch.arange(len(self)).split(self.batch_size):
+        for rows in torch.arange(len(self), device="cpu").split(self.batch_size):
             part = slice(int(rows[0]), int(rows[-1]) + 1)
             yield self.x[part], self.y[part], index[part]
 
@@ -266,7 +269,7 @@ class Target:
             attacked,
             attack,
             threat or self.threat,
-            self.pictures[rows],
+            self.stored[rows],
             self.labels[rows],
             index=self.index[rows],
             goal=goal,

@@ -8,7 +8,7 @@ from typing import Any
 from soar.evaluation import Assessment, Bracket, Certificate
 from soar.evaluation.corruptions import Corruptions
 from soar.evaluation.diagnosis import Diagnosis
-from soar.report.drawing.lines import Curve
+from soar.report.drawing.lines import ChartLine
 from soar.report.drawing.surfaces import Surface
 from soar.report.markup import Kind
 from soar.report.sections.classes import ClassOutcome
@@ -40,11 +40,11 @@ class RunContent:
     classes: tuple[str, ...]
     assessment: Assessment
     diagnosis: Diagnosis | None
-    accuracy_by_eps: tuple[Curve, ...]
+    accuracy_by_eps: tuple[ChartLine, ...]
     """accuracy from 0 to 1 against eps as a number, the worst case last"""
     curve_examples: int
     """how many examples the curves were measured on"""
-    training: tuple[Curve, ...]
+    training: tuple[ChartLine, ...]
     """against the epoch; labels: loss, penalty, clean, robust, lr, and whatever else was logged"""
     trained_seconds: float | None = None
     """duration of the training over all its sessions, if it is known"""
@@ -65,7 +65,7 @@ class RunContent:
     """what the robust accuracy lies between at the threat's eps, where that is certified"""
     corruptions: Corruptions | None = None
     """accuracy under common corruptions, where it was measured"""
-    bracket_by_eps: tuple[Curve, ...] = ()
+    bracket_by_eps: tuple[ChartLine, ...] = ()
     """accuracy under attack and certified accuracy on the same images; empty without certificates"""
     bracket_examples: int = 0
     """how many examples these two were measured on"""

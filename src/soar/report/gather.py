@@ -76,7 +76,7 @@ def gather(
     # Everything that decides the measurements, weights included.
     about = f"{__version__} {target.data_name} {target.index.tolist()} {target.threat} {target.seed}"
     cache = ReportCache(
-        run.path / FOLDER, fingerprint(target.model, about, target.pictures, target.labels), say
+        run.path / FOLDER, fingerprint(target.model, about, target.stored, target.labels), say
     )
     quick = replace(target, model=inference_copy(target.model, target.x[:4]))
     found = find_assessment(run.path, target, say) or _assess(run, target, say)

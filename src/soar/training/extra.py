@@ -58,13 +58,13 @@ def load_extra(
             f" the classes of {data.name}"
         )
     known = torch.cat([part.indices for part in (data.train, data.validation)])
-    return Extra(Split(train.pictures, labels, train.indices + int(known.max()) + 1), section.share)
+    return Extra(Split(train.stored, labels, train.indices + int(known.max()) + 1), section.share)
 
 
 def _said(folder: str, split: Split, data: Dataset, device: str) -> Tensor:
     """Return the classes that the trained model of a run predicts."""
     model = runs.find(folder).trained_model(data).to(device)
     with probing(model):
-        rows = torch.arange(len(split)).split(_AT_ONCE)
-        logits = [predict(model, split.pictures[some], _AT_ONCE).cpu() for some in rows]
+        rows = torch.arange(len(split), device="cpu").split(_AT_ONCE)
+        logits = [predict(model, split.stored[some], _AT_ONCE).cpu() for some in rows]
         return torch.cat(logits).argmax(dim=1)

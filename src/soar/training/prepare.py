@@ -83,7 +83,7 @@ def check_fit(model: nn.Module, data: Dataset) -> None:
     """
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise UserError("model: got no parameters that can be trained, expected at least one")
-    images = data.train.pictures[:_FEW]
+    images = data.train.stored[:_FEW]
     with untouched(model):
         logits = checked_logits(predict(model, images), len(images))
     if logits.shape[1] < len(data.classes):

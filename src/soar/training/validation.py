@@ -92,13 +92,13 @@ def validate(
         listener: called while the attack runs
     """
     world = world or World()
-    mine = split.subset(torch.arange(len(split))[world.shard(len(split))])
-    counts = torch.zeros(2, dtype=torch.int64)
-    size = max(settings.batch_size, _AT_ONCE // math.prod(split.pictures.shape[1:]))
-    for rows in torch.arange(len(mine)).split(size):
-        part = Split(mine.pictures[rows], mine.labels[rows], mine.indices[rows])
-        counts += torch.tensor(_count(model, part, threat, settings, seed, listener))
-    clean, robust = torch.tensor(world.gather(counts.tolist())).sum(dim=0).tolist()
+    mine = split.subset(torch.arange(len(split), device="cpu")[world.shard(len(split))])
+    counts = torch.zeros(2, dtype=torch.int64, device="cpu")
+    size = max(settings.batch_size, _AT_ONCE // math.prod(split.stored.shape[1:]))
+    for rows in torch.arange(len(mine), device="cpu").split(size):
+        part = Split(mine.stored[rows], mine.labels[rows], mine.indices[rows])
+        counts += torch.tensor(_count(model, part, threat, settings, seed, listener), device="cpu")
+    clean, robust = torch.tensor(world.gather(counts.tolist()), device="cpu").sum(dim=0).tolist()
     return Scores(step, clean / len(split), None if threat is None else robust / len(split))
 
 

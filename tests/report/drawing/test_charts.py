@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from soar.report.drawing.charts import PALETTE, line_chart
-from soar.report.drawing.lines import Curve
+from soar.report.drawing.lines import ChartLine
 from soar.report.drawing.svg import coordinate
 from tests.report.drawings import SVG, parsed, texts, tooltips
 
@@ -27,12 +27,12 @@ HOSTILE = (
 )
 
 
-def chart(*curves: Curve, title: str = "t", **options: object) -> str:
+def chart(*curves: ChartLine, title: str = "t", **options: object) -> str:
     return line_chart(curves, title=title, x_label="x", y_label="y", **options)  # type: ignore[arg-type]
 
 
-def curve(*y: float, label: str = "PGD") -> Curve:
-    return Curve(label=label, x=tuple(map(float, range(len(y)))), y=y)
+def curve(*y: float, label: str = "PGD") -> ChartLine:
+    return ChartLine(label=label, x=tuple(map(float, range(len(y)))), y=y)
 
 
 def test_points_lie_where_they_belong() -> None:
@@ -92,7 +92,7 @@ def test_a_curve_without_points_keeps_its_color_and_has_no_legend() -> None:
 
 
 @pytest.mark.parametrize("curves", [(), (curve(),), (curve(math.nan, math.inf),)])
-def test_no_data(curves: tuple[Curve, ...]) -> None:
+def test_no_data(curves: tuple[ChartLine, ...]) -> None:
     assert "no data" in texts(parsed(chart(*curves, marked=1.0)))
 
 
@@ -135,7 +135,7 @@ def test_any_numbers_make_a_chart_with_all_of_it_inside(
     curves = []
     for one in rows:
         x, y, low, high = zip(*one, strict=True) if one else ((),) * 4
-        curves.append(Curve(label="a", x=x, y=y, low=low, high=high))
+        curves.append(ChartLine(label="a", x=x, y=y, low=low, high=high))
     drawing = chart(*curves, percent=percent, marked=marked)
     parsed(drawing)
     assert not re.search(r'"[^"]*\b(nan|inf)\b[^"]*"', drawing)
@@ -178,7 +178,7 @@ def test_lines_stand_out_from_the_ground(theme: int, ground: str) -> None:
 
 
 def test_the_area_between_two_curves_ends_where_one_of_them_does() -> None:
-    upper, lower = curve(1.0, 0.8, 0.4), Curve(label="low", x=(0.0, 1.5), y=(1.0, 0.2))
+    upper, lower = curve(1.0, 0.8, 0.4), ChartLine(label="low", x=(0.0, 1.5), y=(1.0, 0.2))
     plain = chart(upper, lower, percent=True)
     shaded = chart(upper, lower, percent=True, between="unknown")
     (area,) = re.findall(r'd="(M[^"]*Z)" fill="currentColor" opacity=".16"', shaded)[:1]

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from soar.report.drawing.lines import Curve, Plane, describe, line, parts_of
+from soar.report.drawing.lines import ChartLine, Plane, describe, line, parts_of
 from soar.report.drawing.svg import Axis
 
 PLANE = Plane(
@@ -12,11 +12,11 @@ PLANE = Plane(
 )
 
 
-def curve(y: list[float], *, low: tuple[float, ...] = (), high: tuple[float, ...] = ()) -> Curve:
-    return Curve(label="PGD", x=tuple(map(float, range(len(y)))), y=tuple(y), low=low, high=high)
+def curve(y: list[float], *, low: tuple[float, ...] = (), high: tuple[float, ...] = ()) -> ChartLine:
+    return ChartLine(label="PGD", x=tuple(map(float, range(len(y)))), y=tuple(y), low=low, high=high)
 
 
-def drawn(one: Curve) -> str:
+def drawn(one: ChartLine) -> str:
     return line(0, one.label, parts_of(one), PLANE, strong=False)
 
 
@@ -69,4 +69,4 @@ def test_curves_look_different_in_black_and_white() -> None:
 
 def test_a_curve_with_more_x_than_y_is_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        parts_of(Curve(label="", x=(0, 1), y=(0,)))
+        parts_of(ChartLine(label="", x=(0, 1), y=(0,)))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from soar.report.drawing.svg import (
     Axis,
-    Entry,
+    LegendEntry,
     coordinate,
     escaped,
     format_number,
@@ -74,7 +74,7 @@ def test_any_words_make_a_picture_that_shows_them(title: str, words: str) -> Non
 
 
 def test_a_legend_begins_a_new_row_and_overlaps_nowhere() -> None:
-    rows, bottom = legend([Entry(f"curve number {k}", "") for k in range(7)], 20, 420)
+    rows, bottom = legend([LegendEntry(f"curve number {k}", "") for k in range(7)], 20, 420)
     root = parsed(picture(420, bottom, rows, title="t", description="d"))
     assert len(texts(root)) == 7
     spans = sorted((base, left, right) for left, right, base in words_at(root))

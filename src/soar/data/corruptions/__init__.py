@@ -76,7 +76,7 @@ def corrupt(
     values.whole(severity, "severity", least=1, flag="")
     if severity not in SEVERITIES:
         raise UserError(f"severity: got {severity}, expected 1 to 5")
-    index = torch.arange(len(images)) if index is None else index.cpu()
+    index = torch.arange(len(images), device="cpu") if index is None else index.cpu()
     check_images(images, index)
     if images.dim() != 4 or images.shape[1] not in (1, 3):
         raise UserError(

@@ -134,7 +134,7 @@ def _everything(target: Target) -> Threat:
     """Return the threat whose ball around any image holds all images."""
     if isinstance(target.threat, Linf):
         return Linf(1)
-    pixels = math.prod(target.pictures.shape[1:])
+    pixels = math.prod(target.stored.shape[1:])
     if isinstance(target.threat, L1):
         return L1(pixels)
     return L2(Fraction(math.isqrt(pixels - 1) + 1))

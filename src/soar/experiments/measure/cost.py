@@ -86,7 +86,7 @@ def _of_recipe(task: Task) -> dict[str, Any]:
         "objective": f"{recipe.objective['name']}:{','.join(objective)}".rstrip(":"),
         "model": recipe.model["name"],
         "options": {key: value for key, value in recipe.model.items() if key != "name"},
-        "image_shape": task.target.pictures.shape[1:],
+        "image_shape": task.target.stored.shape[1:],
         "batch_size": recipe.training.batch_size,
         "repeats": _REPEATS,
     }

@@ -53,7 +53,7 @@ def relaxation(task: Task) -> Found:
     threat: Threat = target.threat
     step = _LINF_STEP
     if task.options["ball"] == "l2":
-        threat, step = L2(threat.enclosing_l2_radius(math.prod(target.pictures.shape[1:]))), _L2_STEP
+        threat, step = L2(threat.enclosing_l2_radius(math.prod(target.stored.shape[1:]))), _L2_STEP
     attack = PGD(steps=task.options["steps"], step_size=step * threat.radius)
     points = transfer_points(
         target.model,

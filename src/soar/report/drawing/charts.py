@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from soar.report.drawing import svg
-from soar.report.drawing.lines import AREA, Curve, Plane, Point, area, describe, line, parts_of, swatch
+from soar.report.drawing.lines import AREA, ChartLine, Plane, Point, area, describe, line, parts_of, swatch
 from soar.report.drawing.svg import (
     EDGE,
     FAINT,
     Axis,
-    Entry,
+    LegendEntry,
     coordinate,
     format_number,
     is_shown,
@@ -43,7 +43,7 @@ Ticks = Sequence[tuple[float, str]]
 
 
 def line_chart(
-    curves: Sequence[Curve],
+    curves: Sequence[ChartLine],
     *,
     title: str,
     x_label: str,
@@ -96,14 +96,14 @@ def line_chart(
         # A curve without points keeps its color: those after it look the same in all charts.
         if parts:
             run = k if by_run else None
-            entries.append(Entry(curve.label, swatch(k, strong=is_strong), run))
+            entries.append(LegendEntry(curve.label, swatch(k, strong=is_strong), run))
             drawn.append(line(k, curve.label, parts, plane, strong=is_strong, run=run))
         description.append(describe(curve.label, parts, plane))
     for mark in marks:
         drawn.append(f'<path d="M{plane.at(mark, y_axis.low)}L{plane.at(mark, y_axis.high)}" {_MARK}/>')
-        entries.append(Entry(f"eps = {plane.x_name(mark)}", f'<path d="M13-11V3" {_MARK}/>'))
+        entries.append(LegendEntry(f"eps = {plane.x_name(mark)}", f'<path d="M13-11V3" {_MARK}/>'))
     if between:
-        entries.append(Entry(between, AREA))
+        entries.append(LegendEntry(between, AREA))
     rows, bottom = svg.legend(entries, y_axis.start + 58, WIDTH)
     return svg.picture(WIDTH, bottom, headed + drawn + rows, title=title, description=" ".join(description))
 

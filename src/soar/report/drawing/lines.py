@@ -29,7 +29,7 @@ _DESCRIBED = 8  # a curve with more points is summarized for screen readers
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve:
+class ChartLine:
     """The values of a curve, with an interval at each point where there is one."""
 
     label: str
@@ -79,10 +79,10 @@ class Plane:
         return f"{y}{between} at {self.x_name(point.x)}"
 
 
-def parts_of(curve: Curve) -> list[list[Point]]:
+def parts_of(curve: ChartLine) -> list[list[Point]]:
     """Return the points of a curve that can be drawn, in parts; the others leave a gap between two parts.
 
-    >>> curve = Curve(label="", x=(0, 1, 2, 3), y=(5.0, float("nan"), 7.0, 8.0))
+    >>> curve = ChartLine(label="", x=(0, 1, 2, 3), y=(5.0, float("nan"), 7.0, 8.0))
     >>> [[(point.x, point.y) for point in part] for part in parts_of(curve)]
     [[(0, 5.0)], [(2, 7.0), (3, 8.0)]]
     """
@@ -143,7 +143,7 @@ def describe(label: str, parts: list[list[Point]], plane: Plane) -> str:
     """Return a curve in words.
 
     >>> axis = Axis(low=0, high=1, start=0, end=1)
-    >>> curve = Curve(label="", x=(0.0, 0.5), y=(0.9, 0.25))
+    >>> curve = ChartLine(label="", x=(0.0, 0.5), y=(0.9, 0.25))
     >>> describe("PGD", parts_of(curve), Plane(axis, axis, True, {0.5: "1/2"}))
     'PGD: 90.0% at 0, 25.0% at 1/2.'
     """

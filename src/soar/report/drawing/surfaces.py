@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
 from soar.report.drawing import png, svg
-from soar.report.drawing.svg import EDGE, FAINT, Axis, Entry, coordinate, format_number, is_shown, nice_ticks
+from soar.report.drawing.svg import (
+    EDGE,
+    FAINT,
+    Axis,
+    LegendEntry,
+    coordinate,
+    format_number,
+    is_shown,
+    nice_ticks,
+)
 
 Values = Literal["margin", "loss"]
 Numbers = NDArray[np.float64]
@@ -193,12 +202,12 @@ def _overlay(x: Axis, y: Axis) -> list[str]:
     ]
 
 
-def _keys() -> list[Entry]:
+def _keys() -> list[LegendEntry]:
     return [
-        Entry("image", _outlined(f"M13-4{_IMAGE}", **_DOT)),
-        Entry("attack's end", _outlined(f"M13-4{_CROSS}", **_END)),
-        Entry("decision boundary", _outlined("M1-4h24", **_BOUNDARY)),
-        Entry("eps", _outlined("M6-10h14v12h-14z", **_EPS)),
+        LegendEntry("image", _outlined(f"M13-4{_IMAGE}", **_DOT)),
+        LegendEntry("attack's end", _outlined(f"M13-4{_CROSS}", **_END)),
+        LegendEntry("decision boundary", _outlined("M1-4h24", **_BOUNDARY)),
+        LegendEntry("eps", _outlined("M6-10h14v12h-14z", **_EPS)),
     ]
 
 

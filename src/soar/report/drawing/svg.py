@@ -190,7 +190,7 @@ def text(x: float, y: float, words: str, *, size: float = 12, anchor: str = "sta
     )
 
 
-class Entry(NamedTuple):
+class LegendEntry(NamedTuple):
     """A name of a legend with its swatch."""
 
     name: str
@@ -200,7 +200,7 @@ class Entry(NamedTuple):
     """the position of the run whose curve it names, to hide both together"""
 
 
-def legend(entries: Sequence[Entry], top: float, wide: float) -> tuple[list[str], float]:
+def legend(entries: Sequence[LegendEntry], top: float, wide: float) -> tuple[list[str], float]:
     """Set names with their swatches in rows, and return where they end.
 
     Args:

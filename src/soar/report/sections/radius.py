@@ -17,7 +17,7 @@ from soar.evaluation.interval import share_of, wilson
 from soar.evaluation.target import Target
 from soar.progress import Progress
 from soar.report.drawing.charts import line_chart
-from soar.report.drawing.lines import Curve
+from soar.report.drawing.lines import ChartLine
 from soar.report.markup import Child, Html, chart, distrusted, section, tag
 from soar.threat import Linf, Threat
 
@@ -69,7 +69,7 @@ def breaking_radii(target: Target, attack: Attack[Any]) -> tuple[int, ...]:
     return tuple(at.tolist())
 
 
-def accuracy_curves(breaks: dict[str, tuple[int, ...]], threat: Threat) -> tuple[Curve, ...]:
+def accuracy_curves(breaks: dict[str, tuple[int, ...]], threat: Threat) -> tuple[ChartLine, ...]:
     """Return the accuracy within each radius, with its 95% interval.
 
     Args:
@@ -82,13 +82,13 @@ def accuracy_curves(breaks: dict[str, tuple[int, ...]], threat: Threat) -> tuple
         robust = [sum(position > radius for position in at) for radius in range(len(x))]
         low, high = zip(*(wilson(count, len(at)) for count in robust), strict=True)
         y = tuple(count / max(1, len(at)) for count in robust)
-        curves.append(Curve(label=label, x=x, y=y, low=low, high=high))
+        curves.append(ChartLine(label=label, x=x, y=y, low=low, high=high))
     return tuple(curves)
 
 
 def bracket_curves(
     worst: tuple[int, ...], target: Target, certificates: Sequence[Certificate]
-) -> tuple[tuple[Curve, ...], int]:
+) -> tuple[tuple[ChartLine, ...], int]:
     """Return accuracy under attack and certified accuracy, on the images that all of them know.
 
     Args:
@@ -107,12 +107,12 @@ def bracket_curves(
     rows = rows_in_common(index, target.index.cpu())[1]
     (attacked,) = accuracy_curves({"attacked": tuple(worst[row] for row in rows.tolist())}, target.threat)
     shares = [share_of(one.certified[rows_in_common(index, one.index)[1]]) for one in certificates]
-    proved = Curve(
+    proved = ChartLine(
         label=f"certified ({', '.join(dict.fromkeys(one.method for one in certificates))})",
         x=(0.0, *(one.threat.radius for one in certificates)),
         y=(attacked.y[0], *shares),
     )
-    return (Curve(label="attacked", x=attacked.x, y=attacked.y), proved), len(index)
+    return (ChartLine(label="attacked", x=attacked.x, y=attacked.y), proved), len(index)
 
 
 def draw(runs: Sequence[RunContent]) -> Html:
@@ -179,7 +179,7 @@ def _worst_cases(runs: Sequence[RunContent]) -> Html:
 
 def _chart(
     run: RunContent,
-    curves: Sequence[Curve],
+    curves: Sequence[ChartLine],
     title: str,
     counts: Sequence[int],
     *,

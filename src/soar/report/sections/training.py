@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from soar.errors import UserError
 from soar.recipes import Recipe
 from soar.report.drawing.charts import line_chart
-from soar.report.drawing.lines import Curve
+from soar.report.drawing.lines import ChartLine
 from soar.report.markup import Html, chart, join, missing, section, tag
 from soar.training.guards import Guards
 from soar.training.result import Outcome
@@ -63,7 +63,7 @@ def _row(line: str) -> Row:
     return kind | numbers if {"step", "epoch"} <= numbers.keys() else {}
 
 
-def training_curves(metrics: Sequence[Row]) -> tuple[Curve, ...]:
+def training_curves(metrics: Sequence[Row]) -> tuple[ChartLine, ...]:
     """Return a curve against the epoch for every metric; those of training are averaged over steps."""
     validation = [row for row in metrics if row["kind"] == VALIDATION]
     train = [row for row in metrics if row["kind"] != VALIDATION]
@@ -75,7 +75,7 @@ def training_curves(metrics: Sequence[Row]) -> tuple[Curve, ...]:
             parts = [points[start : start + size] for start in range(0, len(points), size)]
             x = tuple(round(fmean(x for x, _ in part), 5) for part in parts)
             y = tuple(float(f"{fmean(y for _, y in part):.6g}") for part in parts)
-            found.append(Curve(label=label, x=x, y=y))
+            found.append(ChartLine(label=label, x=x, y=y))
     return tuple(found)
 
 
@@ -127,7 +127,9 @@ def _chart(runs: Sequence[RunContent], name: str) -> Html:
     """Draw one quantity of all runs; a run without it keeps its color."""
     curves = []
     for run in runs:
-        found = next((curve for curve in run.training if curve.label == name), Curve(label=name, x=(), y=()))
+        found = next(
+            (curve for curve in run.training if curve.label == name), ChartLine(label=name, x=(), y=())
+        )
         curves.append(replace(found, label=run.legend))
     words = name.replace("_", " ")
     label = "accuracy" if name in _ACCURACIES else words

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from soar.data import Augmentation, Dataset, Split, load, pictures, training_batches
+from soar.data import Augmentation, Dataset, Split, load, stored, training_batches
 from soar.data.decoding import Framing, Header, decode, header
-from soar.data.pictures import Pictures
+from soar.data.stored import StoredImages
 from soar.errors import UserError
 
 COUNT, CLASSES = 30, 3
@@ -106,7 +106,7 @@ MAKERS: dict[str, Callable[[Path], str]] = dict(
 @pytest.fixture
 def streamed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take nothing for small."""
-    monkeypatch.setattr(pictures, "_SMALL", 0)
+    monkeypatch.setattr(stored, "_SMALL", 0)
 
 
 def loaded(kind: str, root: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Dataset:
@@ -125,7 +125,7 @@ def test_every_source_gives_the_images_and_labels_that_were_written(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamed: None
 ) -> None:
     found = loaded(kind, tmp_path, monkeypatch, validation=6)
-    assert isinstance(found.train.pictures, Pictures)
+    assert isinstance(found.train.stored, StoredImages)
     assert (found.shape, len(found.classes), len(found.train), len(found.test)) == ((3, 9, 7), 3, 24, 30)
     images, labels = made()
     whole = [sorted(i.transpose(2, 0, 1).tobytes() for i in images[labels == c]) for c in range(CLASSES)]
@@ -146,8 +146,8 @@ def test_streamed_batches_are_those_of_memory_bit_for_bit_after_a_resume_too(
         "augmentation": Augmentation(crop_padding=2, flip=True),
     }
     kept = loaded(kind, tmp_path, monkeypatch).train
-    assert isinstance(kept.pictures, torch.Tensor)
-    monkeypatch.setattr(pictures, "_SMALL", 0)
+    assert isinstance(kept.stored, torch.Tensor)
+    monkeypatch.setattr(stored, "_SMALL", 0)
     streamed = load(MAKERS[kind](tmp_path)).train
     expected = [*training_batches(kept, **settings)][3:]
     found = [*training_batches(streamed, **settings, start=3, num_workers=workers)]
@@ -157,7 +157,7 @@ def test_streamed_batches_are_those_of_memory_bit_for_bit_after_a_resume_too(
 
 @given(rows=st.lists(st.integers(0, 29), min_size=1), chosen=st.data())
 def test_selecting_twice_is_selecting_once(rows: list[int], chosen: st.DataObject) -> None:
-    class Numbers(Pictures):
+    class Numbers(StoredImages):
         def read(self, rows: Any) -> Any:
             return np.broadcast_to(rows.astype(np.uint8)[:, None, None, None], (len(rows), 1, 1, 1)).copy()
 
@@ -225,7 +225,7 @@ def test_a_file_that_changes_under_the_training_is_named(
     found = loaded("folder", tmp_path, monkeypatch)
     (tmp_path / "test/c0/000.png").write_bytes(png(np.zeros((3, 4, 3), np.uint8)))
     with pytest.raises(UserError, match=r"000\.png: 4 x 3 pixels, expected 7 x 9, as when the data"):
-        found.test.pictures[:]
+        found.test.stored[:]
 
 
 def test_shards_with_names_and_numbers(tmp_path: Path) -> None:
