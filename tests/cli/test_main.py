@@ -26,7 +26,7 @@ def test_help_of_train_lists_the_fields_with_their_meaning(capsys: pytest.Captur
     with pytest.raises(SystemExit):
         main(["train", "--help"])
     shown = capsys.readouterr().out
-    assert "--training.epochs               How often every training example is seen." in shown
+    assert "--training.epochs               How often every training example is seen; 1.5 ends" in shown
     assert "--guards.overfitting_drop" in shown and "--threat.eps" in shown
 
 

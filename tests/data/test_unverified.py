@@ -80,7 +80,7 @@ def test_archives_are_unpacked_too(tmp_path: Path) -> None:
 def test_the_commands_say_what_they_are(taken: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = ["--root", str(taken)]
     assert main(["data", "list", *root]) == 0
-    assert "here, as svhn-unverified: unverified files, " in capsys.readouterr().out
+    assert "here, as svhn-unverified: unverified files, " in " ".join(capsys.readouterr().out.split())
     assert main(["data", "verify", "svhn-unverified", *root]) == 0
     assert "not the files that were published" in capsys.readouterr().out
     (taken / "svhn-unverified" / "test_32x32.mat").unlink()

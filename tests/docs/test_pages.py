@@ -58,7 +58,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     [
         ("```python\n1 / 0\n```\n", ZeroDivisionError),
         ("```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n", AssertionError),
-        ("```bash\nsoar list modls\n```\n", SystemExit),
+        ("```bash\nsoar list modls\n```\n", UserError),
         ("```bash\nsoar evaluate nowhere\n```\n", AssertionError),
         ("```bash\nsoar train demo-robust --epoch 1 --cluster\n```\n", UserError),
         ("```bash\npython examples/never_written.py\n```\n", AssertionError),

@@ -51,7 +51,7 @@ def test_data_are_read_once() -> None:
     data = Once(X, Y)
     made = target(data=DataLoader(data, batch_size=6))
     other = replace(made, threat=L2(1))
-    assert data.reads == 20 and other.images is made.images
+    assert data.reads == 20 and other.stored is made.stored
 
 
 def test_predictions_are_those_of_the_model_in_eval_mode() -> None:

@@ -67,7 +67,7 @@ def test_bad_grids_get_one_line(texts: list[str], message: str) -> None:
         ("objective.stps=1", "did you mean 'steps'"),
         ("objective.steps=many", "objective.steps: got 'many', expected `int`"),
         ("objective.steps=-1", "objective.steps: got -1"),
-        ("epochs=1,x", "training.epochs: got 'x', expected `int`"),
+        ("epochs=1,x", r"training.epochs: got 'x', expected `int \| float`"),
         ("objective=advresarial", "did you mean 'adversarial'"),
         ("model.widht=4", "did you mean 'width'"),
         ("eps=8", "threat.eps: got 8.0 for linf"),

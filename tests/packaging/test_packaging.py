@@ -68,7 +68,7 @@ def test_its_metadata_are_complete(wheel: Path) -> None:
     assert about["Requires-Python"] == ">=3.11" and about["Description-Content-Type"] == "text/markdown"
     assert len(about.get_all("Classifier", [])) >= 10
     needed = [text for text in about.get_all("Requires-Dist", []) if "extra ==" not in text]
-    assert len(needed) == 8 and "torch>=2.4" in needed
+    assert len(needed) == 8 and "torch>=2.6" in needed
     scripts = archive.read(f"{ABOUT}/entry_points.txt").decode()
     assert "soar = soar.cli.main:main" in scripts
 

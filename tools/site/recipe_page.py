@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING
+from dataclasses import MISSING, is_dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -92,6 +92,8 @@ def _kind(hint: Any) -> str:
         return " or ".join(_kind(one) for one in get_args(hint) if one is not type(None))
     if get_origin(hint) is tuple:
         return f"list of: {_kind(get_args(hint)[0])}"
+    if is_dataclass(hint):
+        return "a table, see below"
     words: dict[Any, str] = {int: "integer", float: "number", str: "string", bool: "true or false"}
     return words[hint]
 

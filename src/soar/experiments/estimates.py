@@ -131,7 +131,7 @@ def _forward_operations(model: tuple[tuple[str, Any], ...], shape: tuple[int, in
         with torch.device("meta"), torch.no_grad():
             network = MODELS.build(options.pop("name"), options, _CLASSES, shape).eval()
             with Counter(network) as counter:
-                network(torch.zeros(1, *shape, device="cpu"))
+                network(torch.zeros(1, *shape, device="meta"))
     except (UserError, RuntimeError):
         # A model of another package, or one that training will refuse.
         return _UNKNOWN

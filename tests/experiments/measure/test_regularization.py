@@ -15,7 +15,13 @@ from soar.objectives import SOAR
 from soar.threat import Linf
 from tests.experiments.tasks import Constant, Linear, gray, task
 
-OPTIONS = {"init": "pgd-1", "hvp": "finite-difference", "fd_step": 0.5, "loss_scale": 1 / 64}
+OPTIONS = {
+    "init": "pgd-1",
+    "hvp": "finite-difference",
+    "fd_step": 0.5,
+    "loss_scale": 1 / 64,
+    "penalty_floor": True,
+}
 
 
 @pytest.mark.parametrize("clamp", [None, 0.05])

@@ -117,4 +117,6 @@ def regularized_losses(objective: SOAR, x: Tensor, y: Tensor, index: Tensor, *, 
             product = curvature.augmented_product(along, gradient, z, scale=objective.loss_scale)
             norms = curvature.augmented_norm(product)
             total += norms if objective.max_norm is None else norms.clamp(max=objective.max_norm)
+            if not objective.penalty_floor:
+                total -= z.last.abs()
     return (loss + objective.factor(x, 0) * total / samples).detach()
