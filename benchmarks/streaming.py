@@ -3,7 +3,7 @@
     python benchmarks/streaming.py             minutes; writes results/streaming.{txt,json}
     python benchmarks/streaming.py --quick     seconds, few images, to see that it works
 
-StoredImages are made: JPEG files of 64 x 64, and of about 300 x 256 that are scaled to 256 and cropped to 224.
+Images are made: JPEG files of 64 x 64, and of about 300 x 256 that are scaled to 256 and cropped to 224.
 Both sides decode with Pillow, in a shuffled order, into batches of bytes; each runs in a process of its own,
 twice in turn, and the better run counts. Images per second of CPU time of the process and its workers decide,
 since neighbors on the machine disturb them least. Loading is apart: ours lists the files and, where images
