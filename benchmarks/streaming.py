@@ -8,7 +8,8 @@ Both sides decode with Pillow, in a shuffled order, into batches of bytes; each 
 twice in turn, and the better run counts. Images per second of CPU time of the process and its workers decide,
 since neighbors on the machine disturb them least. Loading is apart: ours lists the files and, where images
 have no crop, reads all headers, or all pixels where they take no more than 256 MiB. Memory is the largest sum
-of what the process and its workers hold alone and their shares of what they hold together (PSS).
+of what the process and its workers hold alone and their shares of what they hold together (PSS). Last, all
+images are attacked by FGSM on a linear model, for the memory of an evaluation.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from PIL import Image
+from torch import nn
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
+import soar
 from plain_text import plain
 from soar import data
 from soar.data import Augmentation
@@ -130,6 +133,17 @@ def ours(folder: Path, case: Case) -> Iterable[Any]:
     )
 
 
+def evaluated(folder: Path, case: Case) -> Iterable[Any]:
+    """Attack all images, and return their labels as one batch."""
+    split = data.load(
+        f"folder:{folder}", validation=0, resize=case.framing.resize, crop=case.framing.crop
+    ).train
+    side = split.stored.shape[-1] // 8
+    model = nn.Sequential(nn.AvgPool2d(8), nn.Flatten(), nn.Linear(3 * side * side, 10))
+    soar.evaluate(model, split, soar.Linf("8/255"), "fgsm", check=False)
+    return [(None, split.labels)]
+
+
 def theirs(folder: Path, case: Case) -> Iterable[Any]:
     """Return the batches of an epoch of PyTorch."""
     return DataLoader(
@@ -139,6 +153,13 @@ def theirs(folder: Path, case: Case) -> Iterable[Any]:
         drop_last=True,
         num_workers=case.workers,
     )
+
+
+_SIDES: dict[str, Callable[[Path, Case], Iterable[Any]]] = {
+    "ours": ours,
+    "theirs": theirs,
+    "evaluated": evaluated,
+}
 
 
 def held(processes: list[int]) -> float:
@@ -159,14 +180,16 @@ def read(side: str, folder: Path, case: Case, answer: Any) -> None:
     stop, peak = threading.Event(), [0.0]
 
     def watch() -> None:
-        while not stop.wait(0.1):
+        while True:
             children = [one.pid for one in multiprocessing.active_children() if one.pid is not None]
             peak[0] = max(peak[0], held([os.getpid(), *children]))
+            if stop.wait(0.1):
+                return
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     began = time.perf_counter()
-    batches = {"ours": ours, "theirs": theirs}[side](folder, case)
+    batches = _SIDES[side](folder, case)
     loading = time.perf_counter() - began
     began, spent = time.perf_counter(), cpu_seconds()
     count = sum(len(batch[1]) for batch in batches)
@@ -191,7 +214,8 @@ def measure(case: Case) -> dict[str, Reading]:
         for _ in range(_REPEATS):
             for side, readings in found.items():
                 readings.append(apart(partial(read, side, Path(root), case)))
-    return {side: max(readings) for side, readings in found.items()}
+        evaluation = apart(partial(read, "evaluated", Path(root), case))
+    return {"evaluated": evaluation} | {side: max(readings) for side, readings in found.items()}
 
 
 def apart(task: Callable[[Any], None]) -> Reading:
@@ -207,15 +231,17 @@ def apart(task: Callable[[Any], None]) -> Reading:
 
 def table(found: list[tuple[Case, dict[str, Reading]]]) -> str:
     """Return the readings as a plain table of ours and ratios to theirs."""
-    lines = ["images   size  workers  images/CPU s  ratio  images/s  ratio  MB of ours  of theirs  load s"]
+    lines = [
+        "images   size  workers  images/CPU s  ratio  images/s  ratio  MB of ours  of theirs  attack  load s"
+    ]
     for case, sides in found:
-        own, other = sides["ours"], sides["theirs"]
+        own, other, attacked = sides["ours"], sides["theirs"], sides["evaluated"]
         lines.append(
             f"{case.images:6}  {case.size:5}  {case.workers:7}  {own.images_per_cpu_second:12.0f}"
             f"  {own.images_per_cpu_second / other.images_per_cpu_second:5.2f}"
             f"  {own.images_per_second:8.0f}  {own.images_per_second / other.images_per_second:5.2f}"
             f"  {own.megabytes:10.0f}  {other.megabytes:9.0f}"
-            f"  {own.loading_seconds:6.1f}"
+            f"  {attacked.megabytes:6.0f}  {own.loading_seconds:6.1f}"
         )
     return "\n".join(lines)
 
