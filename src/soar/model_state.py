@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
@@ -91,8 +93,37 @@ def uncompiled(model: object = None, why: str = "") -> Iterator[None]:
     if "torch._dynamo" not in sys.modules:
         yield
         return
-    with torch.compiler.set_stance("force_eager"):
+    with _AS_WRITTEN.held():
         yield
+
+
+class _Stance:
+    """What PyTorch does with compiled code, for all threads: the last of them to leave restores it.
+
+    Each thread restoring what it had found would leave the choice of another one behind.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._holders = threading.Lock(), 0
+        self._change: Any = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        with self._lock:
+            if not self._holders:
+                self._change = torch.compiler.set_stance("force_eager")
+                self._change.__enter__()
+            self._holders += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._holders -= 1
+                if not self._holders:
+                    self._change.__exit__(None, None, None)
+
+
+_AS_WRITTEN = _Stance()
 
 
 def warn_if_compiled(model: object, why: str, *, stacklevel: int) -> None:

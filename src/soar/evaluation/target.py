@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _BATCHES_AT_ONCE = 16
-_NUMBERS_AT_ONCE = 32 << 20
+_NUMBERS_AT_ONCE = 8 << 20
 COMPILED_AGAIN = "batches shrink as images are fooled, and each size would be compiled again"
 """why a compiled model is evaluated as it was written"""
 
