@@ -139,6 +139,7 @@ class Shard:
                 outcomes = self._run(planned, part, bar, of=len(rows), left=int(robust.sum()))
                 robust[part], predictions[part] = outcomes.robust.cpu(), outcomes.predictions.cpu()
                 forward[part], backward[part] = outcomes.forward.cpu(), outcomes.backward.cpu()
+                del outcomes  # with its images, before the next ones are read
         self.predictions = torch.where(self.robust, predictions, self.predictions)
         self.robust = self.robust & robust
         return AttackResult(
