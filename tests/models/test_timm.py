@@ -76,7 +76,7 @@ def check(model: nn.Module, x: Tensor) -> None:
     found = soar.evaluate(model, (x, y), THREAT, "pgd:steps=3", check=False)
     assert found.accuracy("clean") == 1
     model.train()
-    for name in ("nfgsm", "trades"):
+    for name in ("nfgsm", "trades", "soar"):
         objective = OBJECTIVES[name].build(model, THREAT)
         model.zero_grad()
         output = objective(x, y)
