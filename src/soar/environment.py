@@ -67,8 +67,8 @@ def works(device: str) -> bool:
         counts = torch.zeros_like(rows).index_add_(0, rows, rows).scatter_reduce_(0, rows, 1 - rows, "amin")
         weight = torch.ones(2, 1, 3, 3, device=device, requires_grad=True)
         loss = torch.nn.functional.conv2d(x.requires_grad_(), weight).tanh().square().sum()
-        (slope,) = torch.autograd.grad(loss, x, create_graph=True)
-        slope.square().sum().backward()
+        (gradient,) = torch.autograd.grad(loss, x, create_graph=True)
+        gradient.square().sum().backward()
         is_exact = torch.equal(x.detach().cpu(), pixels) and counts.tolist() == [0, 0, -1, -2]
         return is_exact and weight.grad is not None and bool(weight.grad.isfinite().all())
     except (AssertionError, RuntimeError, TypeError):  # whatever a driver or a backend fails with

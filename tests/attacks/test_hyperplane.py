@@ -256,7 +256,7 @@ def test_planes_are_reached_on_a_device_as_on_the_cpu(threat: Threat) -> None:
     value = -torch.logspace(-2, 7, 6)
     expected = step_over(points, x, value, gradient, threat, alpha=0.1, eta=1.05)
     with pretended() as record:
-        start, center, height, slope = (one.to(DEVICE) for one in (points, x, value, gradient))
-        found = step_over(start, center, height, slope, threat, alpha=0.1, eta=1.05)
+        start, center, height, normal = (one.to(DEVICE) for one in (points, x, value, gradient))
+        found = step_over(start, center, height, normal, threat, alpha=0.1, eta=1.05)
         assert 1 <= len(record.reads) <= 3, "not after every round"
     assert torch.equal(on_cpu(found), expected)

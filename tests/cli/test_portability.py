@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,7 +125,14 @@ def test_a_pipe_is_written_to_where_opening_always_waits(
 ) -> None:
     monkeypatch.delattr(os, "O_NONBLOCK")
     monkeypatch.delattr(os, "set_blocking")
-    write("/dev/null", "text")
+    pipe = tmp_path / "pipe"
+    found: list[str] = []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
+    reader.start()
+    write(pipe, "text")
+    reader.join(10)
+    assert found == ["text"]
 
 
 def test_a_second_signal_has_its_usual_effect_without_kill(monkeypatch: pytest.MonkeyPatch) -> None:

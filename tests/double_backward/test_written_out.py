@@ -105,8 +105,8 @@ def test_a_derivative_along_a_direction_is_the_same_forward_and_backward() -> No
 
 def slope_of_slope(function: Callable[[Tensor], Tensor]) -> Tensor:
     x = X.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(function(x).square().sum(), x, create_graph=True)
-    return slope.square().sum()
+    (gradient,) = torch.autograd.grad(function(x).square().sum(), x, create_graph=True)
+    return gradient.square().sum()
 
 
 def test_an_obstacle_is_found_without_a_backward_pass_where_there_is_none() -> None:

@@ -42,7 +42,7 @@ def both(folder: Path) -> tuple[Split, Split, Watched]:
 
 
 def model() -> nn.Module:
-    """Tell bright images from dark ones."""
+    """Return a linear model that separates bright images from dark ones."""
     layer = nn.Linear(16, 2)
     with torch.no_grad():
         layer.weight.copy_(torch.stack([-torch.ones(16), torch.ones(16)]))

@@ -26,7 +26,7 @@ FALLS_BACK = ("Swish", "GLU", "normalize by the 1-norm", "1-norm", "grid_sample"
 told = pytest.mark.filterwarnings("ignore:model. has no forward derivatives that SOAR can train")
 
 
-def slopes(objective: Objective) -> tuple[float, float]:
+def directional_derivatives(objective: Objective) -> tuple[float, float]:
     """The derivative of a loss along a random change of the weights, and the same by a difference."""
     model, recall = objective.model, Recall()
     parameters = [one for one in model.parameters() if one.requires_grad]
@@ -88,14 +88,14 @@ def test_soars_product_is_that_of_the_dense_jacobian(name: str) -> None:
 def test_second_order_objectives_have_the_gradient_of_their_loss(name: str, objective: str) -> None:
     # At its default scale the penalty is a small part of the loss.
     options = {"loss_scale": 1.0} if objective == "soar" else {}
-    ours, expected = slopes(build(objective, network(name), **options))
+    ours, expected = directional_derivatives(build(objective, network(name), **options))
     assert ours == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("product", ["exact", "finite-difference"])
 @pytest.mark.parametrize("name", ["Attention", "MobileNetV3", "ConvNeXt", "Swish"])
 def test_the_other_products_have_the_gradient_of_their_loss(name: str, product: str) -> None:
-    ours, expected = slopes(build("soar", network(name), hvp=product, loss_scale=1.0))
+    ours, expected = directional_derivatives(build("soar", network(name), hvp=product, loss_scale=1.0))
     assert ours == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 

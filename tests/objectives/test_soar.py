@@ -198,15 +198,15 @@ def test_clamped_examples_have_no_gradient_and_are_counted() -> None:
 @pytest.mark.parametrize("product", ["finite-difference", "exact", "gauss-newton"])
 def test_the_floor_is_what_no_weights_change(product: Any) -> None:
     model, x, y = problem()
-    losses, slopes = [], []
+    losses, gradients = [], []
     for floor in (False, True):
         objective = SOAR(model, Linf(0.1), hvp=product, num_directions=2, penalty_floor=floor)
         losses.append(objective(x, y, INDEX, 4).loss)
-        slopes.append(torch.autograd.grad(losses[-1], list(model.parameters())))
+        gradients.append(torch.autograd.grad(losses[-1], list(model.parameters())))
     last = [randomness.key(0, INDEX, f"soar direction {k}", 4) for k in range(2)]
     z = torch.stack([curvature.draw_direction(key, SHAPE, torch.float64).last for key in last])
     torch.testing.assert_close(losses[1] - losses[0], objective.factor(x, 4) * z.abs().mean())
-    for one, other in zip(*slopes, strict=True):
+    for one, other in zip(*gradients, strict=True):
         assert torch.equal(one, other)
 
 
